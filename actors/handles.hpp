@@ -2,62 +2,67 @@
 #pragma once
 
 /// \file
-/// The map of all actors: who understands what. One typed interface per role;
-/// neighbours reach each other through these handles, whether they live in the
-/// same process or on another node.
+/// The map of all actors: one typed interface per role, one comment per clause.
+/// Actors reach each other through these handles, in the same process and
+/// across nodes.
 
-#include "actors/local_messages.hpp"
-#include "actors/provider/machine_source.hpp"
-#include "models/device/nvml.hpp"
+#include "actors/machine_source.hpp"
+#include "actors/messages/contents.hpp"
+#include "actors/messages/control.hpp"
+#include "actors/messages/execution.hpp"
+#include "actors/messages/requests.hpp"
+#include "models/gpu/nvml.hpp"
 
 namespace millrace {
 
 // -- the request path ---------------------------------------------------------
 
-/// The GATEWAY holds clients' requests until each has its one final answer.
+/// The GATEWAY holds each client request until its one final answer.
 using gateway_actor = caf::typed_actor<
-  // A client's requests: each admitted to its model's router, or refused.
+  // A client's requests: admits each to its model's router, or refuses it.
   caf::reacts_to<client_requests>,
-  // The client does not want the answer any more.
+  // A client cancels a request.
   caf::reacts_to<client_cancel>,
-  // It has gone.
+  // A client disconnected.
   caf::reacts_to<client_left>,
-  // A client asks which models there are.
+  // A client requests the list of models.
   caf::reacts_to<client_describe>,
-  // A replica can be used from now on.
+  // A replica accepts batches.
   caf::reacts_to<replica_ready>,
   // The limits of a replica have changed.
   caf::reacts_to<replica_tuned>,
-  // A replica takes no new batches.
+  // A replica accepts no new batches.
   caf::reacts_to<replica_draining>,
-  // The router's word on an admitted request.
+  // A router completed admitted requests.
   caf::reacts_to<requests_completed>,
-  // How far one got that is tried again, or was given up.
+  // The attempts so far of a request that is retried or was cancelled.
   caf::reacts_to<request_track>,
-  // Admitted requests whose model version is served no more.
+  // A router returns queued requests: their version is no longer served.
   caf::reacts_to<requests_returned>,
-  // Whether a router's replicas, which may be parts, lead through its model.
+  // Whether a router's replicas cover all layers of its model.
   caf::reacts_to<model_availability>,
-  // The controller's word on which models are to be served.
+  // The controller's list of models to serve.
   caf::reacts_to<wanted_models>,
-  // A router's: how many requests wait, for the next report of demand.
+  // The backlog of a router, for the next demand report.
   caf::reacts_to<backlog>,
-  // Controllers come and go.
-  caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-  // For people: requests that are open, and those that stood out.
+  // A controller joined; it gets demand reports.
+  caf::reacts_to<peer_up>,
+  // A controller left.
+  caf::reacts_to<peer_down>,
+  // For operators: open requests and notable past ones.
   caf::replies_to<get_requests>::with<request_list>,
-  // Refuses new requests; answers what is admitted, then ends.
+  // Refuses new requests, answers the admitted ones, then ends.
   caf::reacts_to<finish>,
-  // Private: some deadline has passed.
+  // Private: a deadline has passed.
   caf::reacts_to<tick>>;
 
 /// The ROUTER holds one model's queue and gives batches to ready replicas.
 using router_actor = caf::typed_actor<
   // Queues requests; completes them as overloaded when the queue is full.
   caf::reacts_to<route>,
-  // Nobody waits for this request any more.
+  // The gateway answered a request: cancelled, or past its deadline.
   caf::reacts_to<cancel_request>,
-  // Results of a batch, and the replica's credit back.
+  // Results of a batch; returns the replica's credit.
   caf::reacts_to<batch_done>,
   // The next stage accepted a batch.
   caf::reacts_to<batch_accepted>,
@@ -67,67 +72,71 @@ using router_actor = caf::typed_actor<
   caf::reacts_to<batch_not_found>,
   // A replica lost its link to the next stage.
   caf::reacts_to<next_stage_unreachable>,
-  // A replica of this model can take batches.
+  // A replica of this model accepts batches.
   caf::reacts_to<replica_ready>,
   // The limits of a replica have changed.
   caf::reacts_to<replica_tuned>,
   // The operator changed the model's serving policy.
   caf::reacts_to<serving_policy>,
-  // It takes no new ones.
+  // A replica accepts no new batches.
   caf::reacts_to<replica_draining>,
-  // What waits is handed back, and what comes later, if that is said.
+  // Returns queued requests to the gateway; if closed, later ones too.
   caf::reacts_to<drain_queue>,
-  // The gateway asks for the backlog, which is sent back.
+  // Sends the backlog to the gateway.
   caf::reacts_to<get_backlog>,
-  // For people: what waits, and who takes it; how far requests are.
+  // For operators: the queue and the replicas.
   caf::replies_to<get_queue>::with<queue_status>,
+  // For operators: the attempts of some requests.
   caf::replies_to<get_tracks>::with<track_list>,
-  // Private: the oldest request is due, or may wait no longer for a batch.
+  // Private: a deadline or the queue delay of the oldest request has passed.
   caf::reacts_to<tick>>;
 
-/// A REPLICA is a loaded copy of a model, or of a part of it, on a device, as
-/// routers see it.
+/// A REPLICA is a loaded copy of a model, or of some layers, on one device.
 using replica_actor = caf::typed_actor<
-  // Runs a batch; answers its router with batch_done, or hands it on.
+  // Runs a batch, then answers the router or forwards to the next stage.
   caf::reacts_to<run_batch>,
-  // Where to; or it is not wanted any more.
-  caf::reacts_to<forward_batch>, caf::reacts_to<drop_batch>,
-  // The next stage has it: the receipt that was asked for.
+  // Names the next stage of a batch.
+  caf::reacts_to<forward_batch>,
+  // The router gives up a batch.
+  caf::reacts_to<drop_batch>,
+  // The next stage accepted a batch for which a receipt was requested.
   caf::reacts_to<batch_accepted>,
   // The executor's result.
-  caf::reacts_to<executed>,
-  // What it had loaded is lost: it ends when what it has is answered.
+  caf::reacts_to<execution_report>,
+  // The executor lost the instance: ends after the batches in progress.
   caf::reacts_to<stage_lost>,
-  // Other nodes come and go: gateways among them hear of this replica.
-  caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-  // How busy it is.
+  // A peer joined; its gateway gets an announcement.
+  caf::reacts_to<peer_up>,
+  // A peer left.
+  caf::reacts_to<peer_down>,
+  // Load counters.
   caf::replies_to<get_load>::with<replica_load>,
-  // Parameters that change without a reload.
+  // Changes parameters without a reload.
   caf::reacts_to<adjust>,
-  // The device is shared otherwise.
+  // The device has a new sharing.
   caf::reacts_to<share_device>,
-  // Drains, but for its own node's gateway.
+  // Drains for all gateways but that of its own node.
   caf::reacts_to<finish_elsewhere>,
-  // A gateway has nothing more for it.
+  // A gateway will send no more batches.
   caf::reacts_to<router_released>,
   // Drains, unloads and ends.
   caf::reacts_to<finish>,
-  // Private: announces itself again where a gateway was restarted, or the
-  // cache.
+  // Private: announces itself to a restarted gateway or cache.
   caf::reacts_to<tick>>;
 
-/// An EXECUTOR owns one device: what is loaded on it and what runs now.
+/// An EXECUTOR owns one device: its loaded instances and running batches.
 using executor_actor = caf::typed_actor<
   // Runs a batch when a lane is free; answers the sender with executed.
-  caf::reacts_to<execute>,
-  // The sender does not need one any more.
+  caf::reacts_to<execution>,
+  // The sender no longer needs a batch.
   caf::reacts_to<abandon>,
   // Private: a batch has run.
-  caf::reacts_to<device_executed>,
-  // Loads and warms up. When the sender ends the memory is given back; or
-  // before, when it says so.
-  caf::replies_to<load_stage>::with<stage_loaded>, caf::reacts_to<unload_stage>,
-  // How busy the device is.
+  caf::reacts_to<execution_report>,
+  // Loads and warms up an instance. Unloads it when the sender ends.
+  caf::replies_to<load_stage>::with<stage_loaded>,
+  // Unloads an instance of the sender.
+  caf::reacts_to<unload_stage>,
+  // Load of the device.
   caf::replies_to<get_load>::with<device_load>,
   // Changes the concurrency and threads of an instance.
   caf::reacts_to<tune_stage>,
@@ -136,114 +145,140 @@ using executor_actor = caf::typed_actor<
   caf::replies_to<share_device>::with<device_sharing>,
   // Changes the speed of the device, if it is emulated.
   caf::replies_to<slow_device>::with<ack>,
-  // Private: a stage's weights have come; it is loaded, or lost; an emulated
-  // device is due.
-  caf::reacts_to<weights_arrived>, caf::reacts_to<device_loaded>,
-  caf::reacts_to<device_lost>, caf::reacts_to<device_usable>,
+  // Private: the weights of an instance arrived, or cannot be had.
+  caf::reacts_to<weights_arrived>,
+  // Private: an instance is loaded, or its load failed.
+  caf::reacts_to<device_loaded>,
+  // Private: the device lost an instance.
+  caf::reacts_to<device_lost>,
+  // Private: the device became usable or unusable.
+  caf::reacts_to<device_usable>,
+  // Private: an event of an emulated device is due, or the hang timeout.
   caf::reacts_to<tick>>;
 
 // -- a node -------------------------------------------------------------------
 
-/// The CACHE hands out bundles of this host.
+/// The CACHE provides the bundles of this host.
 using cache_actor = caf::typed_actor<
-  // Opens and verifies a bundle, once for all who ask, wherever it is.
+  // Opens and verifies a bundle, once for all callers; fetches it if absent.
   caf::replies_to<fetch>::with<fetched>,
-  // A replica's: it uses this, which a cache gave it that was lost.
+  // A replica uses this content, which it got from an earlier cache.
   caf::reacts_to<content_here>,
-  // For people: what there is. For its relay, which begins.
+  // For operators: the bundles of this host.
   caf::replies_to<get_cache>::with<cache_status>,
+  // A started relay requests the contents of the cache.
   caf::replies_to<get_contents>::with<contents_here>,
-  // Private: what the reader found, and the keeper; what has come.
-  caf::reacts_to<bundle_opened>, caf::reacts_to<disk_listing>,
-  caf::reacts_to<kept_list>, caf::reacts_to<content_whole>,
-  caf::reacts_to<content_kept>, caf::reacts_to<content_broken>,
-  // The relay's: what no other host has. Private: looks at the host's memory.
-  caf::reacts_to<pinned_contents>, caf::reacts_to<tick>,
-  // Private: a content may have become superfluous.
+  // Private: the reader opened a bundle, or failed.
+  caf::reacts_to<bundle_opened>,
+  // Private: the reader listed the bundle directory.
+  caf::reacts_to<disk_listing>,
+  // Private: the keeper listed the disk cache.
+  caf::reacts_to<kept_list>,
+  // Private: all chunks of a content have arrived.
+  caf::reacts_to<content_whole>,
+  // Private: the keeper wrote a content to the disk cache, or failed.
+  caf::reacts_to<content_kept>,
+  // A copy on the disk is corrupt.
+  caf::reacts_to<content_broken>,
+  // The relay forwards which contents must not be evicted.
+  caf::reacts_to<pinned_contents>,
+  // Private: checks the memory of the host.
+  caf::reacts_to<tick>,
+  // Private: a content may have no users left.
   caf::reacts_to<content_unused>>;
 
-/// Store watch to supervisor: an object store has these.
-struct stored_models {
-  std::string store;
-  std::vector<model_info> models; ///< when it could be read last
-  std::string error{};            ///< why it cannot be read now
-  MILLRACE_FIELDS(stored_models, store, models, error)
-};
-
-/// What was found in the index of an object store; in-process only.
-struct index_read {
-  std::shared_ptr<const result<bundle_index>> content;
-  MILLRACE_FIELDS(index_read, content)
-};
-
-/// A STORE WATCH knows what an object store has.
+/// A STORE WATCH lists the contents of an object store.
 using store_watch_actor = caf::typed_actor<
-  // A chain controller was lost, and has to be told again.
+  // A restarted chain controller requests a report.
   caf::reacts_to<report_contents>,
-  // For people: what there is.
+  // For operators: the state of the store.
   caf::replies_to<get_store>::with<store_status>,
-  // Private: looks again; what the store said.
-  caf::reacts_to<tick>, caf::reacts_to<index_read>>;
+  // Private: reads the index again.
+  caf::reacts_to<tick>,
+  // Private: the index was read, or the read failed.
+  caf::reacts_to<index_read>>;
 
-/// A RELAY gets contents from other hosts and passes them on.
+/// A RELAY fetches contents from other hosts and relays them.
 using relay_actor = caf::typed_actor<
-  // Its cache's: bring this bundle; these are on the disk; keep that no more;
-  // what is there, for a cache that begins.
-  caf::replies_to<fetch>::with<fetched>, caf::reacts_to<bundle_list>,
+  // The cache requests a bundle.
+  caf::replies_to<fetch>::with<fetched>,
+  // The cache lists the bundles on the disk.
+  caf::reacts_to<bundle_list>,
+  // The cache needs the memory of a content.
   caf::reacts_to<drop_content>,
+  // A started cache requests the contents in memory.
   caf::replies_to<get_contents>::with<contents_here>,
-  // A chain controller's: from whom; what to have in memory for others.
-  caf::reacts_to<set_sources>, caf::reacts_to<pin_content>,
+  // The chain controller names the sources of a content.
+  caf::reacts_to<set_sources>,
+  // The chain controller has a content kept in memory for other hosts.
+  caf::reacts_to<pin_content>,
+  // The chain controller lists contents that this host must not evict.
   caf::reacts_to<pinned_contents>,
-  // They come and go, and are told what this host has.
-  caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
+  // A peer joined; a controller gets content reports.
+  caf::reacts_to<peer_up>,
+  // A peer left.
+  caf::reacts_to<peer_down>,
+  // A restarted chain controller requests a report.
   caf::reacts_to<report_contents>,
-  // Private: what the bulk port tells.
-  caf::reacts_to<content_begun>, caf::reacts_to<content_found>,
-  caf::reacts_to<content_got>, caf::reacts_to<content_lost>,
-  caf::reacts_to<content_broken>, caf::reacts_to<tick>>;
+  // Private: the head of a content arrived.
+  caf::reacts_to<content_begun>,
+  // Private: the layout of the weights is known, or an error.
+  caf::reacts_to<content_found>,
+  // Private: chunks of a content arrived.
+  caf::reacts_to<content_got>,
+  // Private: a source was lost.
+  caf::reacts_to<content_lost>,
+  // Private: a copy on the disk is corrupt.
+  caf::reacts_to<content_broken>,
+  // Private: a report is due.
+  caf::reacts_to<tick>>;
 
-/// Supervisor to monitor: these are the node's executors and replicas now, by
-/// device and by replica.
+/// Supervisor to monitor: the node's executors by device, and its replicas by
+/// name.
 struct observe {
   std::map<std::string, executor_actor> executors;
   std::map<std::string, replica_actor> replicas;
   MILLRACE_FIELDS(observe, executors, replicas)
 };
 
-/// What a monitor's probe of GPUs tells it; in-process only.
+/// GPU probe to monitor; in-process only.
 struct gpus_read {
   std::shared_ptr<const gpu_readings> content;
   MILLRACE_FIELDS(gpus_read, content)
 };
 
-/// A MONITOR knows how busy its node and its host are.
+/// A MONITOR measures the load of its node and host.
 using monitor_actor = caf::typed_actor<
-  // Who there is to ask.
+  // Registers the executors and replicas to poll.
   caf::reacts_to<observe>,
   // Usage over the last second.
   caf::replies_to<get_load>::with<node_load>,
-  // Private: asks again.
-  caf::reacts_to<tick>, caf::reacts_to<gpus_read>>;
+  // Private: polls again.
+  caf::reacts_to<tick>,
+  // Private: the GPU probe's readings.
+  caf::reacts_to<gpus_read>>;
 
-/// An INSPECTOR shows people its node as a program on a host.
+/// An INSPECTOR shows operators the clocks, events and spans of its node.
 using inspector_actor = caf::typed_actor<
-  // Its clocks, the events it remembers, how its host is.
+  // The node's clocks.
   caf::replies_to<get_clock>::with<clock_reading>,
+  // The latest events.
   caf::replies_to<get_events>::with<event_list>,
+  // Examines the host.
   caf::replies_to<examine>::with<examination>,
-  // Logs more or less from now on.
+  // Changes the log level.
   caf::replies_to<set_log>::with<ack>,
-  // Keeps what takes time on the way of requests, for a while; shows it.
+  // Records spans of requests for a limited time.
   caf::replies_to<record_spans>::with<ack>,
+  // The recorded spans.
   caf::replies_to<get_spans>::with<span_list>,
-  // Private: that while is over.
+  // Private: the time of the recording is over.
   caf::reacts_to<tick>>;
 
-/// The SUPERVISOR starts a node's actors, restarts those that crash, and keeps
-/// what the controller wants of this node.
+/// The SUPERVISOR starts a node's actors, restarts those that crash, and
+/// executes the controller's orders for this node.
 using supervisor_actor = caf::typed_actor<
-  // Starts a replica, unless it is there.
+  // Starts a replica, unless it runs.
   caf::reacts_to<deploy>,
   // Changes parameters of a running replica.
   caf::reacts_to<adjust>,
@@ -251,191 +286,155 @@ using supervisor_actor = caf::typed_actor<
   caf::reacts_to<adjust_device>,
   // Changes the speed of an emulated device.
   caf::replies_to<slow_device>::with<ack>,
-  // Drains and ends one.
+  // Drains and ends a replica.
   caf::reacts_to<evict>,
-  // A replica's own word on how it is.
+  // State of a replica.
   caf::reacts_to<replica_status>,
-  // What bundles the cache has.
+  // The bundles of the cache.
   caf::reacts_to<bundle_list>,
-  // What object stores have, of a controller's watches.
+  // The models of an object store, from its store watch.
   caf::reacts_to<stored_models>,
-  // Controllers among the peers get this node's inventory.
-  caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-  // One of them has to be told again.
+  // A peer joined; a controller gets this node's inventory.
+  caf::reacts_to<peer_up>,
+  // A peer left.
+  caf::reacts_to<peer_down>,
+  // A restarted placement requests the inventory.
   caf::reacts_to<report_inventory>,
-  // An executor's own word on its device.
+  // Whether the device of an executor is usable.
   caf::reacts_to<device_condition>,
   // Has a model measured on a device of this node.
   caf::replies_to<measure>::with<measured>,
-  // For people: this node and the others, and everything in this one.
+  // For operators: this node and its peers.
   caf::replies_to<get_members>::with<member_list>,
+  // For operators: the devices, replicas and actors of this node.
   caf::replies_to<get_status>::with<node_status>,
-  // Takes no new work, finishes, then ends the node.
+  // Accepts no new work, finishes, then ends the node.
   caf::replies_to<drain>::with<ack>,
-  // Private: looks after restarts, bundles and the end of a drain.
+  // Private: checks restarts, bundles and the end of a drain.
   caf::reacts_to<tick>>;
 
-/// A MEASURER finds out what a model costs on an idle device, once.
-using measurer_actor =
-  caf::typed_actor<caf::replies_to<measure>::with<measured>,
-                   // The executor's results, and bad news.
-                   caf::reacts_to<executed>, caf::reacts_to<stage_lost>>;
+/// A MEASURER measures the costs of one model on an idle device, once.
+using measurer_actor = caf::typed_actor<
+  // Measures a model.
+  caf::replies_to<measure>::with<measured>,
+  // The executor's result.
+  caf::reacts_to<execution_report>,
+  // The executor lost the instance.
+  caf::reacts_to<stage_lost>>;
 
 // -- the controller -----------------------------------------------------------
 
-/// What a store tells the profiler.
-struct stored_profiles {
-  std::shared_ptr<result<std::vector<stored_row>>> rows;
-  MILLRACE_FIELDS(stored_profiles, rows)
-};
-struct profile_written {
-  std::shared_ptr<result<uint64_t>> version;
-  MILLRACE_FIELDS(profile_written, version)
-};
-
-struct plans_made;
-
-/// What was planned aside.
-struct planned {
-  std::shared_ptr<const plans_made> plans;
-  MILLRACE_FIELDS(planned, plans)
-};
-
-/// The PROFILER knows what models cost.
+/// The PROFILER keeps the cost profiles of models.
 using profiler_actor = caf::typed_actor<
-  // Has one measured; keeps what was measured elsewhere; forgets it. All of it
-  // is on disk then.
+  // Has a model measured. Answers when the profile is on disk.
   caf::replies_to<measure_model>::with<ack>,
+  // Imports a profile. Answers when it is on disk.
   caf::replies_to<keep_profile>::with<ack>,
+  // Deletes profiles. Answers when they are gone from the disk.
   caf::replies_to<forget_profiles>::with<ack>,
-  // What is known of models, and where to cut them.
+  // The profiles of models.
   caf::replies_to<get_profiles>::with<profile_list>,
+  // The cuts of models into parts.
   caf::replies_to<get_plans>::with<plan_list>,
-  // What nodes have; they come (with that) and go.
-  caf::reacts_to<inventory>, caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-  // Private: rows as read at the start, or written; plans that were made aside;
-  // asks monitors again.
-  caf::reacts_to<stored_profiles>, caf::reacts_to<profile_written>,
-  caf::reacts_to<planned>, caf::reacts_to<tick>>;
-
-/// The REGISTRY keeps what was asked for, on disk.
-using registry_actor = caf::typed_actor<
-  // Answered once it is durable.
-  caf::replies_to<set_model>::with<ack>,
-  caf::replies_to<forget_model>::with<ack>,
-  caf::replies_to<pin_model>::with<ack>,
-  caf::replies_to<unpin_model>::with<ack>,
-  caf::replies_to<set_scope>::with<ack>,
-  // For people: what is registered and how far it is.
-  caf::replies_to<get_models>::with<model_list>,
-  // Private: rows as read at the start; a row was written; what the config
-  // wants is tried again.
-  caf::reacts_to<registry_rows>, caf::reacts_to<registry_written>,
-  caf::reacts_to<tick>>;
-
-/// The CHAIN CONTROLLER decides who relays what to whom.
-using chain_controller_actor = caf::typed_actor<
-  // What a host has and wants.
-  caf::reacts_to<content_report>,
-  // Hosts go.
+  // The devices and bundles of a node.
+  caf::reacts_to<inventory>,
+  // A peer left.
   caf::reacts_to<peer_down>,
-  // For people: who gets what from whom.
-  caf::replies_to<get_chains>::with<chain_list>,
-  // Private: plans.
+  // Private: the rows read at the start.
+  caf::reacts_to<rows_read>,
+  // Private: a row was written.
+  caf::reacts_to<row_written>,
+  // Private: plans computed in another thread.
+  caf::reacts_to<planned>,
+  // Private: polls the monitors.
   caf::reacts_to<tick>>;
 
-/// Profiler to cluster state: a new version of the cost book.
-struct costs_changed {
-  std::shared_ptr<const cost_book> content;
-  MILLRACE_FIELDS(costs_changed, content)
-};
+/// The REGISTRY keeps operators' requests for models and scopes on disk.
+using registry_actor = caf::typed_actor<
+  // Registers or changes a model. Answers when it is durable.
+  caf::replies_to<set_model>::with<ack>,
+  // Deletes a model. Answers when it is durable.
+  caf::replies_to<forget_model>::with<ack>,
+  // Fixes the groups of a model. Answers when it is durable.
+  caf::replies_to<pin_model>::with<ack>,
+  // Ends a pin. Answers when it is durable.
+  caf::replies_to<unpin_model>::with<ack>,
+  // Changes the settings of a scope. Answers when it is durable.
+  caf::replies_to<set_scope>::with<ack>,
+  // For operators: the registered models and their replica counts.
+  caf::replies_to<get_models>::with<model_list>,
+  // Private: the rows read at the start.
+  caf::reacts_to<rows_read>,
+  // Private: a row was written.
+  caf::reacts_to<row_written>,
+  // Private: a pin ends, or failed writes are retried.
+  caf::reacts_to<tick>>;
 
-/// Placement to cluster state: nodes as they are now; null: a node has gone.
-struct nodes_changed {
-  std::map<std::string, std::shared_ptr<const node_state>> nodes;
-  MILLRACE_FIELDS(nodes_changed, nodes)
-};
-
-/// Cluster state to placement and autoscaler.
-struct snapshot_taken {
-  std::shared_ptr<const cluster_snapshot> content;
-  MILLRACE_FIELDS(snapshot_taken, content)
-};
-
-/// Provider to cluster state: pools and machines that have changed; null: a
-/// machine is released.
-struct machines_changed {
-  std::map<std::string, std::shared_ptr<const pool_state>> pools;
-  std::map<std::string, std::shared_ptr<const machine_state>> machines;
-  MILLRACE_FIELDS(machines_changed, pools, machines)
-};
+/// The CHAIN CONTROLLER names the sources of each content for each host.
+using chain_controller_actor = caf::typed_actor<
+  // The contents that a host has and wants.
+  caf::reacts_to<content_report>,
+  // A host left.
+  caf::reacts_to<peer_down>,
+  // For operators: the chains and the complete copies.
+  caf::replies_to<get_chains>::with<chain_list>,
+  // Private: a plan is due.
+  caf::reacts_to<tick>>;
 
 /// CLUSTER STATE makes the snapshots that policies decide on.
 using cluster_state_actor = caf::typed_actor<
-  // The registry's: what operators and the config want.
+  // The registry's models and scopes.
   caf::reacts_to<registered>,
-  // The placement's: what nodes have.
+  // The placement's nodes that changed.
   caf::reacts_to<nodes_changed>,
   // A new cost book of the profiler.
   caf::reacts_to<costs_changed>,
-  // The provider's: pools, and machines that come and go.
+  // The provider's pools and machines that changed.
   caf::reacts_to<machines_changed>,
-  // A gateway's: what clients ask for.
+  // The demand at a gateway.
   caf::reacts_to<demand_report>,
-  // A gateway's: requests wait for a model without a replica.
+  // Requests wait at a gateway for a model without a ready replica.
   caf::reacts_to<pressure>,
-  // For people: the demand for each model.
+  // For operators: the demand for each model.
   caf::replies_to<get_demand>::with<demand_list>,
   // Private: a snapshot is due.
   caf::reacts_to<tick>>;
 
-/// Cluster state to placement, when it begins: send it all nodes, and changes.
+/// Cluster state to placement, at its start: requests all nodes, then changes.
 struct observe_nodes {
   cluster_state_actor by;
   MILLRACE_FIELDS(observe_nodes, by)
 };
 
-/// Cluster state to provider, when it begins: send it all pools and machines,
-/// and changes.
+/// Cluster state to provider, at its start: requests all pools and machines,
+/// then changes.
 struct observe_machines {
   cluster_state_actor by;
   MILLRACE_FIELDS(observe_machines, by)
 };
 
-/// Placement to autoscaler: the proposal of a scope was rejected, because what
-/// it was decided on has changed. The policy is asked again.
-struct proposal_outdated {
-  std::string scope;
-  uint64_t snapshot = 0; ///< that it was decided on
-  MILLRACE_FIELDS(proposal_outdated, scope, snapshot)
-};
-
-/// The AUTOSCALER asks the policy of each scope how many replicas of what
-/// there shall be.
+/// The AUTOSCALER has the policy of each scope decide the replica counts.
 using autoscaler_actor = caf::typed_actor<
-  // The cluster as it is now.
+  // A new snapshot of the cluster.
   caf::reacts_to<snapshot_taken>,
-  // The placement rejects a proposal.
+  // The placement rejected a proposal.
   caf::reacts_to<proposal_outdated>,
-  // For people: how each model is scaled; what was decided, and why.
+  // For operators: the scaling of each model.
   caf::replies_to<get_scaling>::with<scaling_list>,
+  // For operators: the latest decisions and their reasons.
   caf::replies_to<get_decisions>::with<decision_list>,
+  // For operators: the inputs of decisions, for replay.
   caf::replies_to<get_decision_records>::with<decision_records>,
   // Private: a policy is due.
   caf::reacts_to<tick>>;
 
-/// Ledger store to provider: the result of a write.
-struct machine_written {
-  std::string machine;
-  std::shared_ptr<result<uint64_t>> version;
-  MILLRACE_FIELDS(machine_written, machine, version)
-};
-
-/// Source of machines to provider: all machines; one machine.
+/// Source of machines to provider: all machines.
 struct machines_listed {
   std::shared_ptr<const std::vector<sourced_machine>> machines;
   MILLRACE_FIELDS(machines_listed, machines)
 };
+
+/// Source of machines to provider: the answer for one machine.
 struct machine_answered {
   sourced_machine machine;
   MILLRACE_FIELDS(machine_answered, machine)
@@ -443,45 +442,44 @@ struct machine_answered {
 
 /// The PROVIDER requests and releases machines, and keeps their ledger.
 using provider_actor = caf::typed_actor<
-  // A cluster state begins.
+  // A started cluster state requests all pools and machines.
   caf::reacts_to<observe_machines>,
-  // The cluster as it is now: which machines have joined, what runs on them.
+  // A new snapshot: the nodes that joined and their replicas.
   caf::reacts_to<snapshot_taken>,
-  // How many machines a scope wants.
+  // The machines that a scope wants.
   caf::reacts_to<proposal>,
-  // For people: the machines, and both bills.
+  // For operators: the machines and both bills.
   caf::replies_to<get_machines>::with<machine_list>,
-  // Private: the ledger as read at the start; a row was written; what the
-  // source has; something is due.
-  caf::reacts_to<registry_rows>, caf::reacts_to<machine_written>,
-  caf::reacts_to<machines_listed>, caf::reacts_to<machine_answered>,
+  // Private: the ledger read at the start.
+  caf::reacts_to<rows_read>,
+  // Private: a row of the ledger was written.
+  caf::reacts_to<machine_written>,
+  // Private: the source listed its machines.
+  caf::reacts_to<machines_listed>,
+  // Private: the source answered for one machine.
+  caf::reacts_to<machine_answered>,
+  // Private: a retry, a release or a listing is due.
   caf::reacts_to<tick>>;
 
-struct placement_plan;
-
-/// What a placement decided, until it has effect.
-struct decided_plan {
-  std::shared_ptr<const placement_plan> plan;
-  MILLRACE_FIELDS(decided_plan, plan)
-};
-
-/// The PLACEMENT decides which devices get what: the one writer of desired
-/// state.
+/// The PLACEMENT assigns replicas to devices: the one writer of desired state.
 using placement_actor = caf::typed_actor<
-  // The cluster as it is now: the intent is what it takes from that.
+  // A new snapshot: the registered models and scopes.
   caf::reacts_to<snapshot_taken>,
-  // What a scope wants.
+  // The replica groups that a scope wants.
   caf::reacts_to<proposal>,
-  // What a node has.
+  // The devices, bundles and replicas of a node.
   caf::reacts_to<inventory>,
-  // Nodes come (their inventory follows) and go.
-  caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-  // A cluster state begins.
+  // A peer left.
+  caf::reacts_to<peer_down>,
+  // A started cluster state requests all nodes.
   caf::reacts_to<observe_nodes>,
-  // What is ready and starting, per model; how the latest starts went.
+  // Ready and starting replicas of each model.
   caf::replies_to<get_models>::with<model_list>,
+  // The latest starts of replicas.
   caf::replies_to<get_starts>::with<start_list>,
-  // Private: commits; what was decided has effect now.
-  caf::reacts_to<tick>, caf::reacts_to<decided_plan>>;
+  // Private: commits the desired state.
+  caf::reacts_to<tick>,
+  // Private: the decision time of a plan is over; the plan takes effect.
+  caf::reacts_to<decided_plan>>;
 
 } // namespace millrace

@@ -38,7 +38,7 @@ void config_checker::check_arrivals(const std::string& key,
       only_of({on_off}, part.each, key + option);
   }
   if (part.peak > 0 && given(key + "scale"))
-    refuse(key + "scale", "stands beside peak; expected one or the other");
+    refuse(key + "scale", "found beside peak; expected only one");
   for (size_t i = 0; i < part.surges.size(); ++i)
     if (auto every = part.surges[i].every;
         every > 0us && length / every > most_surges)
@@ -48,7 +48,7 @@ void config_checker::check_arrivals(const std::string& key,
     return;
   for (auto* option : {"rate", "peak", "scale"})
     if (given(key + option) && !(option == "rate"s && x == ramp))
-      refuse(key + option, "stands beside requests; expected one or the other");
+      refuse(key + option, "found beside requests; expected only one");
 }
 
 } // namespace millrace

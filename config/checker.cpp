@@ -5,6 +5,7 @@
 
 #include "actors/policies/registry.hpp"
 #include "actors/policies/scale/given.hpp"
+#include "actors/policies/state/scopes.hpp"
 #include "runtime/name.hpp"
 #include "runtime/text.hpp"
 #include "transport/messages/wanted_cuts.hpp"
@@ -15,12 +16,12 @@ void config_checker::refuse(const std::string& key, const std::string& why) {
   fail({ec::bad_config, reader_.where(key) + why, {}});
 }
 
-void config_checker::fail(error x) {
+void config_checker::fail(error why) {
   constexpr size_t most = 10;
   if (++told_ == 1)
-    error_ = std::move(x);
+    error_ = std::move(why);
   else if (told_ <= most)
-    error_->text += "\n" + x.text;
+    error_->text += "\n" + why.text;
   else if (told_ == most + 1)
     error_->text += "\nand more";
 }
@@ -41,11 +42,11 @@ void config_checker::named(const std::string& key, std::string_view kind,
     refuse(key, fine.failure().text);
 }
 
-void config_checker::check_link(const link_config& x) {
-  if (x.timeout < 2 * x.beat)
+void config_checker::check_link(const link_config& link) {
+  if (link.timeout < 2 * link.beat)
     refuse("link.timeout", "expected at least two beats ("
-                             + format_duration(2 * x.beat) + "), found "
-                             + format_duration(x.timeout));
+                             + format_duration(2 * link.beat) + "), found "
+                             + format_duration(link.timeout));
 }
 
 void config_checker::check_models(
@@ -89,11 +90,11 @@ void config_checker::check_scaling_of(
   }
 }
 
-void config_checker::check_placement(const placement_settings& x) {
-  auto made = make_placement_policy(x);
+void config_checker::check_placement(const placement_settings& settings) {
+  auto made = make_placement_policy(settings);
   if (made)
     return;
-  // The text begins with the key within these settings.
+  // The error text begins with the key, relative to these settings.
   auto text = made.failure().text;
   auto colon = text.find(": ");
   refuse("placement." + text.substr(0, colon), text.substr(colon + 2));
@@ -157,11 +158,12 @@ void config_checker::check_no_pools(
                  " scenario with 'pools')");
 }
 
-void config_checker::check_emulation(const std::string& key, const emulation& x,
+void config_checker::check_emulation(const std::string& key,
+                                     const emulation& settings,
                                      uint32_t lanes) {
-  constexpr double most = 100; // as of a linear slowdown
-  check_contention(key + ".interference", x.interference, lanes);
-  for (auto& [pair, slowdown] : x.interference.pairs) {
+  constexpr double most = 100; // as for a linear slowdown
+  check_contention(key + ".interference", settings.interference, lanes);
+  for (auto& [pair, slowdown] : settings.interference.pairs) {
     auto where = key + ".interference.pairs." + pair;
     auto plus = pair.find('+');
     if (plus == std::string::npos || plus == 0 || plus + 1 == pair.size())
@@ -173,34 +175,36 @@ void config_checker::check_emulation(const std::string& key, const emulation& x,
 }
 
 void config_checker::check_contention(const std::string& key,
-                                      const contention_settings& x,
+                                      const contention_settings& settings,
                                       uint32_t lanes) {
   using enum contention_kind;
-  only_of({power}, x.model, key + ".factor");
-  only_of({wsm}, x.model, key + ".kappa");
-  only_of({table}, x.model, key + ".slowdowns");
-  only_of({drawn}, x.model, key + ".extra_min");
-  only_of({drawn}, x.model, key + ".extra_max");
-  if (x.extra_min > x.extra_max)
+  only_of({power}, settings.model, key + ".factor");
+  only_of({wsm}, settings.model, key + ".kappa");
+  only_of({table}, settings.model, key + ".slowdowns");
+  only_of({drawn}, settings.model, key + ".extra_min");
+  only_of({drawn}, settings.model, key + ".extra_max");
+  if (settings.extra_min > settings.extra_max)
     refuse(key + ".extra_min",
-           "is above extra_max (" + format_number(x.extra_max) + ")");
-  if (x.model == table && x.slowdowns.size() < std::max(1u, lanes))
+           "is above extra_max (" + format_number(settings.extra_max) + ")");
+  if (settings.model == table
+      && settings.slowdowns.size() < std::max(1u, lanes))
     refuse(key + ".slowdowns", "expected at least "
                                  + std::to_string(std::max(1u, lanes))
                                  + " (lanes of the device), found "
-                                 + std::to_string(x.slowdowns.size()));
-  for (size_t i = 0; i < x.slowdowns.size(); ++i)
-    if (!(x.slowdowns[i] >= 1 && x.slowdowns[i] <= 100))
-      refuse(at(key + ".slowdowns", i), "expected between 1 and 100, found "
-                                          + format_number(x.slowdowns[i]));
+                                 + std::to_string(settings.slowdowns.size()));
+  for (size_t i = 0; i < settings.slowdowns.size(); ++i)
+    if (!(settings.slowdowns[i] >= 1 && settings.slowdowns[i] <= 100))
+      refuse(at(key + ".slowdowns", i),
+             "expected between 1 and 100, found "
+               + format_number(settings.slowdowns[i]));
 }
 
 void config_checker::check_device_sharing(const std::string& key,
-                                          const device_sharing& x,
+                                          const device_sharing& settings,
                                           uint32_t lanes) {
   auto at_once = key + ".sharing.at_once";
-  only_of({sharing_mode::wave, sharing_mode::cap}, x.mode, at_once);
-  if (auto fits = check_at_once(x, lanes); !fits)
+  only_of({sharing_mode::wave, sharing_mode::cap}, settings.mode, at_once);
+  if (auto fits = check_at_once(settings, lanes); !fits)
     refuse(at_once, fits.failure().text);
 }
 

@@ -16,7 +16,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t max_config = 1u << 20;
-constexpr uint64_t least_memory = 1u << 20; ///< for models
+constexpr uint64_t least_memory = 1u << 20; ///< memory limit for models
 constexpr size_t max_ipc_address = 6 + 107; ///< sun_path, unix(7)
 
 class checker : private config_checker {
@@ -48,7 +48,8 @@ private:
     return number_in<uint16_t>(x).value_or(0) > 0;
   }
 
-  /// Where a node listens: nobody else of the file may.
+  /// Checks the address on which a node listens; no other node of the file may
+  /// have the same address.
   void endpoint(const std::string& key, const std::string& x) {
     if (x.empty())
       return;
@@ -62,16 +63,17 @@ private:
       alone(key, x);
   }
 
-  /// With keys it has to be known whose key to expect there.
+  /// Checks a seed. With keys, the seed must be a node of the file, since its
+  /// key must be known.
   void check_seed(const std::string& key, const std::string& x) {
     peer_address(key, x);
     if (!x_.keys.empty() && !node_at(x_, x))
       refuse(key, shown(x, 80)
-                    + " is no node's address (expected the peers or advertise"
-                      " of one, since its key has to be known)");
+                    + " is not the address of a node (expected the peers or"
+                      " advertise of a node, since its key must be known)");
   }
 
-  /// Where somebody connects.
+  /// Checks the form of an address to connect to.
   void peer_address(const std::string& key, const std::string& x) {
     auto colon = x.rfind(':');
     if (x.starts_with("ipc://") ? x.size() == 6 || x.size() > max_ipc_address
@@ -82,7 +84,7 @@ private:
                     + shown(x, 80));
   }
 
-  /// What two nodes of the file cannot both have.
+  /// Refuses a value that another node of the file has as well.
   void alone(const std::string& key, const std::string& x) {
     auto [i, fresh] = taken_.emplace(x, key);
     if (!fresh)
@@ -92,18 +94,18 @@ private:
   void loopback(const std::string& key, const std::string& host) {
     if (x_.keys.empty() && host != "127.0.0.1" && host != "localhost"
         && host != "[::1]")
-      refuse(key, "binds " + host
-                    + ", which other hosts can reach; that needs keys (expected"
-                      " the option keys, see millrace keys, or a loopback"
-                      " address or ipc://)");
+      refuse(
+        key,
+        "binds " + host
+          + ", which other hosts can reach without keys (expected the option"
+            " keys, see millrace keys, or a loopback address or ipc://)");
   }
 
   void check_node(const std::string& name, node_config& node) {
     auto key = "nodes." + name;
     named(key, "node", name);
     if (name == "memory" || name == "disk")
-      refuse(key, "is called as one of the places that models come from"
-                  " (expected another name)");
+      refuse(key, "has the name of a model source (expected another name)");
     if (node.roles.empty())
       refuse(key, "has no roles (expected some of gateway, controller,"
                   " worker)");
@@ -115,7 +117,7 @@ private:
       endpoint(key + ".tenants." + tenant, address);
       if (tenant == default_tenant)
         refuse(key + ".tenants." + tenant,
-               "is what 'clients' is for (expected another tenant)");
+               "has its address in 'clients' (expected another tenant)");
     }
     endpoint(key + ".operators", node.operators);
     if (!node.advertise.empty())
@@ -196,7 +198,8 @@ private:
     }
   }
 
-  /// Streams and partitions are of one process, MPS has a process each.
+  /// Streams and partitions need one process for all replicas, MPS one process
+  /// for each.
   void check_gpu_sharing(const std::string& where, const device_config& d) {
     auto sharing = d.cuda.sharing;
     auto in_one = d.isolation == isolation_mode::thread
@@ -210,8 +213,8 @@ private:
       expect("device (or thread)");
     if (sharing == gpu_sharing::mps && in_one)
       expect("process");
-    // In turns one that waits for its parameters would hold up all others, and
-    // so it would a lane of the node's own.
+    // With turns, a replica that waits for its parameters would block all
+    // others. In threads of the node it would block a lane.
     auto takes_turns =
       d.isolation == isolation_mode::device && !is_within_process(sharing);
     if (d.cuda.pipelined
@@ -225,7 +228,8 @@ private:
   }
 
   cluster_config& x_;
-  std::map<std::string, std::string> taken_; ///< addresses, directories: by
+  std::map<std::string, std::string>
+    taken_; ///< addresses and directories in use, with their key
 };
 
 } // namespace
@@ -272,38 +276,39 @@ const pool_config* cluster_config::pool_of(const std::string& node) const {
   return nullptr;
 }
 
-std::vector<tenant_address> clients_of(const node_config& x) {
+std::vector<tenant_address> clients_of(const node_config& node) {
   std::vector<tenant_address> out;
-  if (!x.clients.empty())
-    out.push_back({default_tenant, x.clients});
-  for (auto& [tenant, address] : x.tenants)
+  if (!node.clients.empty())
+    out.push_back({default_tenant, node.clients});
+  for (auto& [tenant, address] : node.tenants)
     out.push_back({tenant, address});
   return out;
 }
 
-std::optional<std::string> node_at(const cluster_config& x,
+std::optional<std::string> node_at(const cluster_config& config,
                                    const std::string& address) {
-  for (auto& [name, node] : x.nodes)
+  for (auto& [name, node] : config.nodes)
     if (node.peers == address || node.advertise == address)
       return name;
   return std::nullopt;
 }
 
-std::string print_config(const cluster_config& x) {
-  return yaml_writer::write(x);
+std::string print_config(const cluster_config& config) {
+  return yaml_writer::write(config);
 }
 
-result<std::string> choose_node(const cluster_config& x,
+result<std::string> choose_node(const cluster_config& config,
                                 const std::string& wanted) {
-  auto names = joined(x.nodes, ", ", [](auto& node) { return node.first; });
-  if (wanted.empty() && x.nodes.size() == 1)
-    return x.nodes.begin()->first;
+  auto names =
+    joined(config.nodes, ", ", [](auto& node) { return node.first; });
+  if (wanted.empty() && config.nodes.size() == 1)
+    return config.nodes.begin()->first;
   if (wanted.empty())
     return error{ec::bad_config,
                  "the config has several nodes (" + names
-                   + "); say which with --node",
+                   + "); select one with --node",
                  {}};
-  if (!x.nodes.contains(wanted))
+  if (!config.nodes.contains(wanted))
     return error{ec::bad_config,
                  "no node " + shown(wanted) + " in the config; it has " + names,
                  {}};

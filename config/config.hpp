@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-/// What a process does; see the table of roles in README.md.
+/// Roles of a process; see the table of roles in README.md.
 enum class node_role : uint8_t { gateway, controller, worker };
 
 constexpr auto names_of(node_role) {
@@ -31,7 +31,7 @@ constexpr auto names_of(device_type) {
   return name_table{"cpu", "emulated", "cuda"};
 }
 
-/// How a GPU is used.
+/// Options of a GPU.
 struct cuda_config {
   uint32_t gpu = 0;
   gpu_sharing sharing = gpu_sharing::time;
@@ -43,27 +43,28 @@ struct cuda_config {
                   pipelined)
   static constexpr auto notes() {
     return std::array{
+      note{"index of the GPU on the host, in bus order as in nvidia-smi, among"
+           " the GPUs in CUDA_VISIBLE_DEVICES",
+           0, 63},
       note{
-        "which of the host's, by the bus, as nvidia-smi counts them, of those"
-        " that CUDA_VISIBLE_DEVICES leaves",
-        0, 63},
-      note{"how replicas have it at once: time, one batch after the other;"
-           " streams, what fits at a time; partitions, each with a share on"
-           " multiprocessors of its own (both in one process); mps, each"
-           " process on its share (NVIDIA's MPS has to run)"},
-      note{"the inputs of a batch are copied while others compute (needs two"
-           " lanes)"},
-      note{"batches of a size that came before are recorded as a CUDA graph,"
+        "how replicas share the GPU. time: one batch after the other. streams:"
+        " in one process, as many batches at a time as fit. partitions: in one"
+        " process, each replica on its own share of multiprocessors. mps: one"
+        " process per replica, each with a share (needs a running NVIDIA MPS)"},
+      note{"whether inputs of a batch are copied while another batch computes"
+           " (needs two lanes)"},
+      note{"whether batches of a repeated size are recorded as a CUDA graph"
            " and replayed"},
+      note{"place of models' parameters. device: in the GPU's memory. host: in"
+           " host memory, for models that are rarely used or larger than the"
+           " GPU's memory. Each pass then reads the parameters over the bus,"
+           " and each replica has its own page-locked copy"},
       note{
-        "where models' parameters lie: device, in the GPU's memory; host, for"
-        " models larger than that or hardly used: each pass reads them over"
-        " the bus, and a replica has its own page-locked copy of them"},
-      note{"a replica's first pass begins while its parameters still come, and"
-           " each layer waits for its own: it is ready sooner, by what a first"
-           " pass has to open and to compute (not in threads of the node, nor"
-           " with sharing: time in one process for all; what model completion"
-           " loads in idle time waits)"}};
+        "whether a replica's first pass begins while its parameters are still"
+        " being loaded; each layer waits for its own parameters. The replica is"
+        " ready earlier by the set-up and computation of a first pass. Not for"
+        " isolation: thread, nor for isolation: device with sharing: time."
+        " Loads of model completion in idle time are not pipelined"}};
   }
 };
 
@@ -87,45 +88,50 @@ struct device_config {
                   emulate, cuda, sharing)
   static constexpr auto notes() {
     return std::array{
-      note{"what it is"},
-      note{"its name on the node; default: the type and a number, cpu0"},
-      note{"what profiles call it; default: the type"},
-      note{"batches that are under way at once, a thread each; 0: one, on a GPU"
-           " three, of which one computes while others are copied",
-           0, 256},
-      note{"what replicas may take in all; 0: not limited, on a GPU what it"
-           " has, unless parameters stay on the host"},
-      note{"units that replicas may take in all, as models[].units counts them:"
-           " cores of a host, percent of a GPU; 0: not limited",
+      note{"kind of the device"},
+      note{"name of the device on the node; default: the type and a number,"
+           " such as cpu0"},
+      note{"name of the device's kind in profiles; default: the type"},
+      note{
+        "number of batches in progress at once, one thread each; 0: one, on a"
+        " GPU three. On a GPU one batch computes while the others are copied",
+        0, 256},
+      note{"memory that all replicas together may use; 0: no limit. On a GPU 0"
+           " means the GPU's memory, unless parameters stay on the host"},
+      note{"units that all replicas together may use, as counted by"
+           " models[].units: cores of a host, percent of a GPU; 0: no limit",
            0, 1e9},
-      note{"where models run: auto, on a cpu those that are trusted in threads"
-           " of the node, all others each in a confined process (on a GPU that"
-           " they share within a process, in one); thread; process, each"
-           " replica in one; device, all of the device's in one, which keeps"
-           " them from the node, not from each other"},
-      note{"what a confined process may take beside its weights; with device"
-           " what all of it takes",
+      note{"where models run. thread: in threads of the node. process: each"
+           " replica in its own confined process. device: all replicas of the"
+           " device in one confined process, which protects the node but not"
+           " the models from each other. auto, on a cpu: trusted models as"
+           " thread, others as process. auto, on a GPU: as process; as device"
+           " if cuda.sharing is streams or partitions"},
+      note{"memory that a confined process may use besides its weights. With "
+           "isolation: device, the limit covers all memory of the process",
            64 << 20, 1e15},
-      note{"what the load of a model may take in a confined process; when it"
-           " fills idle time, as in model completion, twenty times as long",
+      note{"longest time of a model's load in a confined process. A load in"
+           " idle time, as in model completion, may take twenty times as long",
            1, 3'600},
-      note{"what a batch may take in a confined process, whatever its deadline;"
-           " then that is ended, and the batch run elsewhere, once. With"
-           " policy.drop late already at its last deadline; of several requests"
-           " after half of the time to their first, so that each can be run"
-           " alone: but not before it takes four times as long as others did of"
-           " late, by their size, or is later than a load takes. What nobody"
-           " waits for is ended after that long, and longer than a load takes",
-           0.001, 86'400},
-      note{"cpu: how many times slower than the host's processors the device"
-           " is: it computes, and its lane then waits for the rest of the time",
+      note{
+        "longest time of a batch in a confined process. The process is then"
+        " ended, and the batch runs once more elsewhere. With policy.drop late"
+        " the limit is the batch's last deadline. For several requests the"
+        " limit is half of the time to their first deadline, so that each can"
+        " then run alone. These two limits apply only to a batch that takes"
+        " four times as long as usual for its size, or is later than a load"
+        " takes. A cancelled batch is ended after both of these times",
+        0.001, 86'400},
+      note{"type cpu: factor by which the device is slower than the host's"
+           " processors. The device computes, and its lane then waits for the"
+           " rest of the time",
            1, 1000},
-      note{"how an emulated device takes its time"},
-      note{"which GPU it is, and how it is used"},
-      note{"which batches run on it at once"}};
+      note{"times of an emulated device"},
+      note{"options of type cuda: which GPU, and how it is used"},
+      note{"which batches run on the device at once"}};
   }
 
-  /// As configured, or the default of its type.
+  /// The configured number of lanes, or the default of the type.
   uint32_t lanes_or_default() const {
     constexpr uint32_t of_gpu = 3;
     if (lanes > 0)
@@ -134,7 +140,7 @@ struct device_config {
   }
 };
 
-/// What a worker keeps of models.
+/// Limits of a worker's model cache.
 struct cache_config {
   byte_count memory;
   byte_count disk;
@@ -142,14 +148,15 @@ struct cache_config {
   MILLRACE_FIELDS(cache_config, memory, disk, evict)
   static constexpr auto notes() {
     return std::array{
-      note{"bytes of memory, at most; 0: as much as leaves 15 % of the host's"},
-      note{"bytes of the disk below data, at most, for what other hosts gave,"
-           " which is found there again after a restart; 0: nothing is kept"},
-      note{
-        "what makes room: cost, what is got again soonest for its size and"
-        " was not used for long; lru, the content used least recently;"
-        " unused, as lru, and a content that no replica uses leaves memory at"
-        " once"}};
+      note{"limit of models in memory, in bytes; 0: all of the host's memory"
+           " but 15 %"},
+      note{"limit of models in the disk cache below `data`, in bytes. The disk"
+           " cache stores models from other hosts and object stores, and"
+           " survives restarts; 0: no disk cache"},
+      note{"which content is evicted. cost: content that is fast to get again"
+           " for its size and was unused for long. lru: the least recently used"
+           " content. unused: as lru; in addition, content without a replica"
+           " leaves memory at once"}};
   }
 };
 
@@ -175,28 +182,28 @@ struct node_config {
                   drain_timeout, cache, devices)
   static constexpr auto notes() {
     return std::array{
-      note{"what this process does"},
-      note{"where other nodes connect; a port of * is any free one"},
-      note{"the address others are told; default: peers, as bound"},
-      note{"where other workers get models from this one, which is no place for"
-           " messages; default: as peers, at any free port"},
-      note{"where clients connect; gateways need it, or tenants"},
-      note{"where the clients of each tenant connect, by its name; clients is"
-           " for the tenant default"},
-      note{"where actor-shell connects; default: nowhere"},
-      note{"HOST:PORT of /metrics, /livez and /readyz; default: none, and"
-           " then nothing is counted"},
-      note{"directory for what must outlive the process; default: data/NAME"},
+      note{"roles of the process"},
+      note{"address on which other nodes connect; port *: any free port"},
+      note{"address that the node sends to others; default: peers, as bound"},
+      note{"address from which other workers fetch models; carries no"
+           " messages. Default: as peers, at any free port"},
+      note{"address for clients; a gateway needs this or `tenants`"},
+      note{"address for the clients of each tenant, by tenant name. The tenant"
+           " default uses `clients`"},
+      note{"address for actor-shell; default: none"},
+      note{"HOST:PORT of /metrics, /livez and /readyz; default: none, and the"
+           " node records no metrics"},
+      note{"directory for durable data; default: data/NAME"},
       note{"directory of bundles; default: bundles"},
-      note{"where the host stands, for placement"},
-      note{"the host it runs on, which nodes there share; default: what the"
-           " system calls it"},
-      note{"what that host's link to others carries, for plans; 0: not known",
-           0},
-      note{"how long it may finish what it has after SIGTERM; then it ends", 0,
-           3600},
-      note{"what it keeps of models that other hosts gave it"},
-      note{"what a worker computes with; default: one cpu"}};
+      note{"rack of the host, for placement"},
+      note{"name of the host, the same for all nodes of one host; default: the"
+           " system's host name"},
+      note{"bandwidth of the host's network link, for planning; 0: unknown", 0},
+      note{"longest time after SIGTERM in which the node finishes its requests"
+           " before it ends",
+           0, 3600},
+      note{"limits of the node's model cache"},
+      note{"devices of a worker; default: one cpu"}};
   }
 };
 
@@ -204,7 +211,7 @@ struct log_config {
   log_level level = log_level::info;
   MILLRACE_FIELDS(log_config, level)
   static constexpr auto notes() {
-    return std::array{note{"what is logged, from this level on"}};
+    return std::array{note{"lowest level that is logged"}};
   }
 };
 
@@ -214,11 +221,13 @@ struct link_config {
   uint64_t max_nodes = 4096;
   MILLRACE_FIELDS(link_config, beat, timeout, max_nodes)
   static constexpr auto notes() {
-    return std::array{
-      note{"how often nodes tell each other that they live", 0.001, 10},
-      note{"a node silent for so long is given up; two beats at least", 0.002,
-           60},
-      note{"nodes a node knows at once; those longest gone make room", 2, 1e5}};
+    return std::array{note{"period of heartbeats between nodes", 0.001, 10},
+                      note{"time without a heartbeat after which a node counts"
+                           " as lost; at least two periods",
+                           0.002, 60},
+                      note{"limit of other nodes that a node remembers; the"
+                           " ones lost longest ago are forgotten first",
+                           2, 1e5}};
   }
 };
 
@@ -234,16 +243,19 @@ struct gateway_config {
                   max_unread_bytes, max_client_unread_bytes, max_models)
   static constexpr auto notes() {
     return std::array{
-      note{"requests held at once; more are answered overloaded", 1, 1e9},
-      note{"bytes of their inputs", least_bytes},
-      note{"bytes of one connection's inputs; a frame of more than 4 MiB and"
-           " twice as many ends it",
+      note{"limit of requests in progress; further requests get the answer"
+           " overloaded",
+           1, 1e9},
+      note{"limit of the inputs of these requests, in bytes", least_bytes},
+      note{"limit of the inputs of one connection, in bytes. A frame of more"
+           " than twice this limit, and more than 4 MiB, closes the connection",
            least_bytes},
-      note{"bytes of answers that clients have not read; more are dropped",
+      note{"limit of answers that clients have not read, in bytes; further"
+           " answers are dropped",
            least_bytes},
-      note{"bytes of answers that one connection has not read", least_bytes},
-      note{"model versions it serves at once; those that nobody serves any"
-           " more make room for others",
+      note{"the same limit for one connection, in bytes", least_bytes},
+      note{"limit of model versions with a router; the router of an idle"
+           " version is removed for a new one",
            1, 1e6}};
   }
 };
@@ -252,14 +264,13 @@ struct monitor_config {
   microseconds period{1'000'000};
   MILLRACE_FIELDS(monitor_config, period)
   static constexpr auto notes() {
-    return std::array{
-      note{"how often each node looks how busy its devices and replicas are;"
-           " 0: never",
-           0, 3600}};
+    return std::array{note{"period in which each node samples the load of its"
+                           " devices and replicas; 0: never",
+                           0, 3600}};
   }
 };
 
-/// How workers give each other models.
+/// Options of model transfers between workers.
 struct bulk_config {
   bool encrypt = true;
   bandwidth rate;
@@ -268,32 +279,30 @@ struct bulk_config {
   MILLRACE_FIELDS(bulk_config, encrypt, rate, patience, topology)
   static constexpr auto notes() {
     return std::array{
-      note{
-        "whether that is encrypted, where there are keys; else whoever is on"
-        " the way can read models, but not change them, nor ask for any: what"
-        " comes is verified, and who asks has to know a secret that the"
-        " controller gave them"},
-      note{
-        "what a worker gives to others, at most, as 10Gbit/s or 1GB/s; 0: not"
-        " limited",
-        0},
-      note{"one that gets nothing for so long, although it could, does not hold"
-           " up others any more",
+      note{"whether model transfers are encrypted, if `keys` is set. Without"
+           " encryption, an observer on the network can read models. An"
+           " observer can neither change nor request a model: content is"
+           " verified, and a request needs a secret from the controller"},
+      note{"limit of the bandwidth with which a worker sends models, such as"
+           " 10Gbit/s or 1GB/s; 0: no limit",
+           0},
+      note{"time after which a receiver without progress no longer delays the"
+           " receivers behind it",
            0.05, 60},
-      note{"chain: each gets a model from the one before it; unicast: all from"
-           " hosts with the whole model, to compare with; stores: all from the"
-           " object stores that have the model"}};
+      note{"source of each transfer. chain: the host before in the chain."
+           " unicast: hosts with the whole model (baseline). stores: the object"
+           " stores that have the model (baseline)"}};
   }
 };
 
-/// Hosts that run only while they are requested: of a scenario.
+/// Hosts of a scenario that run only while they are requested.
 struct pool_config {
-  pool_settings settings;            ///< with price and most in force
-  std::string type;                  ///< the host group
-  std::vector<std::string> machines; ///< nodes of the config
+  pool_settings settings;            ///< with the effective price and maximum
+  std::string type;                  ///< name of the host group
+  std::vector<std::string> machines; ///< names of nodes of the config
 };
 
-/// One file for all nodes of a cluster.
+/// The config of a cluster: one file for all nodes.
 struct cluster_config {
   std::string cluster = "millrace";
   std::string preset;
@@ -313,76 +322,80 @@ struct cluster_config {
   std::string profiles;
   bool known_profiles = false;
   log_config log;
-  /// By name and size of the problem; only a simulation's decisions take time
-  /// that they did not really take.
+  /// Durations of decisions, by name and problem size. Only simulations use
+  /// them.
   std::map<std::string, curve> decision_seconds;
-  /// By name. Only a simulation has pools.
+  /// Pools by name; only in simulations.
   std::map<std::string, pool_config> pools;
 
-  /// The pool that a node is a machine of; null: it runs from the start.
+  /// The pool with this node as a machine; null for a node that runs from the
+  /// start.
   const pool_config* pool_of(const std::string& node) const;
   MILLRACE_FIELDS(cluster_config, cluster, preset, keys, seeds, nodes, models,
                   link, gateway, bulk, object_stores, scopes, placement,
                   selection, demand, monitor, profiles, known_profiles, log)
   static constexpr auto notes() {
     return std::array{
-      note{"name; nodes of another cluster are not listened to"},
-      note{"options of a system of the literature, which stand where this file"
-           " sets none: bl, gpu-faas, flashpoint, or a file like those of"
-           " config/policies"},
-      note{"folder of keys that `millrace keys` makes: who may connect, and as"
-           " what; default: none, and then only this host can"},
-      note{"addresses (peers) of nodes to meet first"},
-      note{"every node of the cluster; a process is one of them"},
-      note{"what is served from the start; actor-shell changes it later"},
-      note{"how nodes notice each other's end"},
-      note{"what a gateway holds at most"},
-      note{"how workers give each other models"},
-      note{"by their names: where workers get models that no other has"},
+      note{"name of the cluster; messages from nodes of another cluster are"
+           " ignored"},
+      note{"preset: the options of a published system, used where this file"
+           " sets none. One of bl, gpu-faas, flashpoint, or a file in the"
+           " format of config/policies"},
+      note{"folder of keys made by `millrace keys`: the nodes, clients and "
+           "operators that may connect, with their roles; default: none, so "
+           "only this host can connect"},
+      note{
+        "addresses (`peers`) of the nodes to which a new node connects first"},
+      note{"all nodes of the cluster, by name; each process runs one node"},
+      note{"models served from the start; actor-shell can change them later"},
+      note{"how nodes detect the failure of other nodes"},
+      note{"limits of a gateway"},
+      note{"how workers transfer models to each other"},
+      note{"object stores by name: sources of models that no worker has"},
       note{"how models are scaled together, by scope: application/NAME,"
-           " pool/NAME, cluster; or model/NAME for one alone"},
-      note{"which device each replica goes to"},
-      note{"which variant of an application answers a request"},
-      note{"how demand is reported"},
-      note{"how nodes are watched"},
-      note{"file with models' measured times, which emulated devices take;"
+           " pool/NAME, cluster; model/NAME for a single model"},
+      note{"how replicas are placed on devices"},
+      note{"how the variant for a request to an application is selected"},
+      note{"how gateways report demand"},
+      note{"how nodes are monitored"},
+      note{"file with measured times of models, used by emulated devices;"
            " default: none"},
-      note{"whether controllers know these times from the start, as if they had"
-           " been measured"},
-      note{"the log, on standard error"}};
+      note{
+        "whether controllers use these times from the start, as if measured"},
+      note{"options of the log on standard error"}};
   }
 };
 
-/// Reads and checks a config. Relative directories are taken from the file's.
-/// Each override, "link.beat=50ms", replaces a value of the file.
-/// Errors: bad_config with file, line and key, what was found and expected.
+/// Reads and checks a config. Relative directories are relative to the file's
+/// folder. Each override, "link.beat=50ms", replaces a value of the file.
+/// Errors: bad_config with file, line, key, and the found and expected value.
 result<cluster_config>
 load_config(const std::string& path,
             const std::vector<std::string>& overrides = {});
 
-/// The same for a text; `file` is how errors name it.
+/// Parses a config from a text; errors name the text by `file`.
 result<cluster_config>
 parse_config(const std::string& text, const std::string& file,
              const std::vector<std::string>& overrides = {});
 
-/// Where a node's clients connect: each tenant's place in this list is the
+/// The addresses for clients; the position of a tenant in this list is the
 /// number of its endpoint.
-std::vector<tenant_address> clients_of(const node_config& x);
+std::vector<tenant_address> clients_of(const node_config& node);
 
-/// The node whose peers connect to that address; nothing when the config has
-/// none.
-std::optional<std::string> node_at(const cluster_config& x,
+/// The node with this address as `peers` or `advertise`; nullopt when no node
+/// of the config has the address.
+std::optional<std::string> node_at(const cluster_config& config,
                                    const std::string& address);
 
-/// A config as its file would say it; what is at its default is left out.
-std::string print_config(const cluster_config& x);
+/// Prints a config as YAML; options with their default value are omitted.
+std::string print_config(const cluster_config& config);
 
-/// Every option there is, as Markdown: name, type, default, limits, meaning.
+/// A Markdown table of all options: name, type, default, meaning with limits.
 std::string config_reference();
 
-/// The node a process shall be: the one named, or the only one there is.
-/// Errors: bad_config, naming the nodes there are.
-result<std::string> choose_node(const cluster_config& x,
+/// The node that a process runs: the named one, or the only node of the config.
+/// Errors: bad_config, with the names of the nodes.
+result<std::string> choose_node(const cluster_config& config,
                                 const std::string& wanted);
 
 } // namespace millrace

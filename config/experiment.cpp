@@ -72,7 +72,8 @@ private:
     }
   }
 
-  /// Modes, or values of an axis: at least one, with names of their own.
+  /// Checks the modes, or the values of an axis: at least one, with unique
+  /// names.
   void check_changes(const std::string& axis, const std::string& key,
                      const std::vector<scenario_change>& changes) {
     if (changes.empty())
@@ -114,7 +115,7 @@ private:
     check("modes", x_.modes);
   }
 
-  /// Variables that every value of one axis, or every mode, gives a text.
+  /// Records the variables that each value of one axis, or each mode, defines.
   void note_variables(const std::vector<scenario_change>& changes) {
     if (changes.empty())
       return;
@@ -157,8 +158,8 @@ private:
 
   void check_text(const std::string& key, const std::string& text) {
     if (!substitute(text, variables_))
-      refuse(key, "has a variable that neither every mode nor every value of"
-                  " an axis gives a text ('let'): "
+      refuse(key, "has a variable that is not set ('let') by all modes or by"
+                  " all values of an axis: "
                     + shown(text));
   }
 
@@ -223,7 +224,7 @@ private:
                     + suggestion(name, known));
   }
 
-  /// Of a printed figure or an assertion.
+  /// Checks the subject of a printed figure or an assertion.
   void check_subject(const std::string& key, const std::string& measure,
                      const std::string& ratio, const cell_selector& where) {
     if (measure.empty() == ratio.empty())

@@ -11,11 +11,11 @@
 
 namespace millrace {
 
-/// Axis and value of each cell that is meant, "mode" among the axes; an axis
-/// that is left out means all of its values.
+/// Selects cells by axis and value; the modes are the axis "mode". An axis that
+/// is not named matches all of its values.
 using cell_selector = std::map<std::string, std::string>;
 
-/// Rows over all values of an axis have one of these in place of a value.
+/// Names, in place of a value, of rows with a mean over all values of an axis.
 constexpr auto mean_value = "mean";
 constexpr auto geometric_value = "geometric";
 
@@ -31,10 +31,10 @@ struct scenario_change {
   MILLRACE_FIELDS(scenario_change, name, says, set, let)
   static constexpr auto notes() {
     return std::array{
-      note{"how tables and --mode name it"},
-      note{"a sentence about it"},
-      note{"options of the scenario that it replaces, KEY=VALUE each"},
-      note{"texts that stand for $NAME in measures and in options of 'set'"},
+      note{"name in tables and for --mode"},
+      note{"description in one sentence"},
+      note{"options of the scenario that the change replaces, KEY=VALUE each"},
+      note{"texts that replace $NAME in measures and in the options of `set`"},
     };
   }
 };
@@ -48,14 +48,14 @@ struct experiment_axis {
   MILLRACE_FIELDS(experiment_axis, name, key, values, quick)
   static constexpr auto notes() {
     return std::array{
-      note{"how tables name it"},
-      note{"option of the scenario that each value's name is given to; default:"
-           " none, the values set options themselves"},
+      note{"name in tables"},
+      note{"option of the scenario that is set to the name of each value;"
+           " default: none, the values set options themselves"},
       note{"the values"}, note{"values of a quick run; default: all"}};
   }
 };
 
-/// A figure that is taken from the summary of each run.
+/// A number from the summary of each run.
 struct experiment_measure {
   std::string name;
   std::string unit;
@@ -68,15 +68,15 @@ struct experiment_measure {
                   over)
   static constexpr auto notes() {
     return std::array{
-      note{"how tables name it"},
-      note{"of its values"},
-      note{"place in summary.json, such as starts[source=store].mean"},
-      note{"what the value is multiplied by", 1e-12, 1e12},
-      note{"a number, or a path like the one above, by which the value is"
-           " divided; default: 1"},
-      note{"after the point", 0, 9},
-      note{"axis over whose values the arithmetic and the geometric mean are"
-           " printed as well; default: none"}};
+      note{"name in tables"},
+      note{"unit of the values"},
+      note{"path in summary.json, such as starts[source=store].mean"},
+      note{"factor on the value", 1e-12, 1e12},
+      note{"divisor of the value: a number, or a path in summary.json;"
+           " default: 1"},
+      note{"digits after the decimal point", 0, 9},
+      note{"axis over which the arithmetic and the geometric mean are also"
+           " printed; default: none"}};
   }
 };
 
@@ -93,21 +93,20 @@ struct experiment_ratio {
   MILLRACE_FIELDS(experiment_ratio, name, measure, of, to, equal, within,
                   digits, over)
   static constexpr auto notes() {
-    return std::array{
-      note{"how tables name it"},
-      note{"whose values are divided"},
-      note{"cells of the numerator; axes that neither this nor 'to' names give"
-           " a ratio for each of their values"},
-      note{"cells of the denominator"},
-      note{"paths in summary.json whose values have to agree in both runs;"
-           " otherwise there is no ratio"},
-      note{"part by which these values may differ", 0, 1},
-      note{"after the point", 0, 9},
-      note{"axis over whose values the means are printed as well"}};
+    return std::array{note{"name in tables"},
+                      note{"measure of numerator and denominator"},
+                      note{"cells of the numerator. Each value of an axis that"
+                           " neither `of` nor `to` names gives a ratio"},
+                      note{"cells of the denominator"},
+                      note{"paths in summary.json with values that must agree"
+                           " in both runs; otherwise the ratio is omitted"},
+                      note{"relative difference that `equal` allows", 0, 1},
+                      note{"digits after the decimal point", 0, 9},
+                      note{"axis over which the means are also printed"}};
   }
 };
 
-/// A figure that the literature prints.
+/// A number printed in a publication.
 struct printed_figure {
   std::string measure;
   std::string ratio;
@@ -116,15 +115,17 @@ struct printed_figure {
   std::string place;
   MILLRACE_FIELDS(printed_figure, measure, ratio, at, value, place)
   static constexpr auto notes() {
-    return std::array{note{"of which measure"}, note{"or of which ratio"},
-                      note{"of which cells"},
-                      note{"the figure, in the unit of the measure"},
-                      note{"where it is printed; default: the experiment's"
-                           " 'figure'"}};
+    return std::array{
+      note{"measure that the number belongs to"},
+      note{"ratio that the number belongs to, instead of a measure"},
+      note{"cells that the number belongs to"},
+      note{"the printed number, in the unit of the measure"},
+      note{"place of the number in the publication; default:"
+           " the experiment's `figure`"}};
   }
 };
 
-/// What has to hold of our figures.
+/// A claim about our results.
 struct experiment_assertion {
   std::string says;
   std::string measure;
@@ -134,17 +135,17 @@ struct experiment_assertion {
   std::optional<double> most;
   MILLRACE_FIELDS(experiment_assertion, says, measure, ratio, at, least, most)
   static constexpr auto notes() {
-    return std::array{note{"the claim, as a sentence"},
-                      note{"of which measure"},
-                      note{"or of which ratio"},
-                      note{"of which cells; each of them has to be within the"
-                           " bounds"},
-                      note{"lower bound of the mean over the seeds"},
-                      note{"upper bound"}};
+    return std::array{
+      note{"the claim, as a sentence"},
+      note{"measure of the claim"},
+      note{"ratio of the claim, instead of a measure"},
+      note{"cells of the claim; each cell must be within the bounds"},
+      note{"lower bound of the mean over the seeds"},
+      note{"upper bound of the same mean"}};
   }
 };
 
-/// Something that the literature leaves open.
+/// A parameter that the publication leaves open.
 struct open_parameter {
   std::string open;
   std::string choice;
@@ -162,12 +163,12 @@ struct left_out_cells {
   std::string why;
   MILLRACE_FIELDS(left_out_cells, at, why)
   static constexpr auto notes() {
-    return std::array{note{"of which cells"},
+    return std::array{note{"cells that are not run"},
                       note{"the reason, printed with the empty cells"}};
   }
 };
 
-/// An experiment of the literature: cells of a table, each a scenario with some
+/// A published experiment: a table of cells. Each cell is a scenario with some
 /// options replaced, run for several seeds.
 struct experiment {
   std::string name;
@@ -189,41 +190,43 @@ struct experiment {
                   without)
   static constexpr auto notes() {
     return std::array{
-      note{"of the experiment, and of its file"},
-      note{"a sentence about it"},
-      note{"figure or table of the literature, and its place"},
-      note{"file of the scenario, from the place of this file"},
-      note{"how many seeds each cell is run for, from the scenario's on", 1,
+      note{"name of the experiment and of its file"},
+      note{"description in one sentence"},
+      note{"figure or table of the publication"},
+      note{"file of the scenario, relative to the folder of this file"},
+      note{"number of seeds for each cell, counted from the scenario's seed", 1,
            1000},
-      note{"the dimensions of the table beside the modes"},
-      note{"systems or techniques that are compared"},
+      note{"dimensions of the table besides the modes"},
+      note{"systems or techniques to compare"},
       note{"modes of a quick run; default: all"},
-      note{"figures taken from each run"},
-      note{"quotients of these"},
-      note{"figures of the literature"},
-      note{"claims about our figures; a false one is a failure"},
-      note{"what the literature leaves open, and what is chosen"},
+      note{"numbers to read from each run"},
+      note{"quotients of measures"},
+      note{"numbers of the publication"},
+      note{"claims about our results; a false claim is a failure"},
+      note{"parameters that the publication leaves open, with our choice"},
       note{"cells that are not run"}};
   }
 };
 
-/// Reads and checks an experiment; the scenario's path becomes one from the
-/// working directory. Errors: bad_config with file, line and key.
+/// Reads and checks an experiment. The scenario's path in the result is
+/// relative to the working directory. Errors: bad_config with file, line and
+/// key.
 result<experiment> load_experiment(const std::string& path);
 
-/// The same for a text; `file` is how errors name it, and where paths begin.
+/// Parses an experiment from a text. Errors name the text by `file`; paths are
+/// relative to the folder of `file`.
 result<experiment> parse_experiment(const std::string& text,
                                     const std::string& file);
 
-/// Whether each coordinate that the selector names is the cell's.
+/// Whether the cell has all values that the selector names.
 bool selects(const cell_selector& selector, const cell_selector& cell);
 
-/// The text with each $NAME replaced; nothing when one has no value.
+/// Replaces each $NAME in a text; nullopt when a variable has no value.
 std::optional<std::string>
 substitute(const std::string& text,
            const std::map<std::string, std::string>& let);
 
-/// Every key of an experiment, as Markdown.
+/// A Markdown table of all keys of an experiment.
 std::string experiment_reference();
 
 } // namespace millrace

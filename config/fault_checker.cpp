@@ -35,62 +35,65 @@ void fault_checker::check_faults() {
   }
 }
 
-void fault_checker::check_times(const std::string& key, const fault_spec& x) {
+void fault_checker::check_times(const std::string& key,
+                                const fault_spec& fault) {
   constexpr int64_t faults_max = 100'000;
   auto length = x_.spec.length;
   auto too_often = [&](microseconds period) {
     return period > 0us && length / period > faults_max;
   };
-  if (x.at.has_value() + (x.every > 0us) + (x.each > 0us) != 1)
+  if (fault.at.has_value() + (fault.every > 0us) + (fault.each > 0us) != 1)
     refuse(key, "expected one of 'at', 'every' and 'each'");
-  if (x.at && *x.at >= length)
+  if (fault.at && *fault.at >= length)
     refuse(key + ".at", "is after the end of the run");
-  if (too_often(x.every))
+  if (too_often(fault.every))
     refuse(key + ".every", "makes more than 100,000 faults");
-  if (too_often(x.each))
+  if (too_often(fault.each))
     refuse(key + ".each", "makes more than 100,000 faults");
-  if (x.each >= length)
-    refuse(key + ".each", "is longer than the run, so no fault happens");
+  if (fault.each >= length)
+    refuse(key + ".each", "is longer than the run, so no fault occurs");
 }
 
 /// Only a node with the actor's role has the actor.
-void fault_checker::check_actor(const std::string& key, const fault_spec& x) {
+void fault_checker::check_actor(const std::string& key,
+                                const fault_spec& fault) {
   using enum node_role;
   constexpr std::array actors{
     std::pair{"gateway", gateway},      std::pair{"router", gateway},
     std::pair{"executor", worker},      std::pair{"cache", worker},
     std::pair{"replica", worker},       std::pair{"registry", controller},
     std::pair{"placement", controller}, std::pair{"autoscaler", controller}};
-  if (x.actor.empty() || x.actor == "monitor")
+  if (fault.actor.empty() || fault.actor == "monitor")
     return; // every node has one
   auto i = std::find_if(actors.begin(), actors.end(), [&](auto& a) {
-    return x.actor == a.first || x.actor.starts_with(a.first + "/"s);
+    return fault.actor == a.first || fault.actor.starts_with(a.first + "/"s);
   });
   if (i == actors.end())
     return refuse(
       key + ".actor",
       "expected monitor, "
         + joined(actors, ", ", [](auto& a) { return std::string{a.first}; })
-        + ", or such as executor/DEVICE, found " + shown(x.actor));
-  if (x.nodes.empty() && i->second != worker)
-    return refuse(key + ".nodes", "expected nodes that have a " + x.actor
+        + ", or such as executor/DEVICE, found " + shown(fault.actor));
+  if (fault.nodes.empty() && i->second != worker)
+    return refuse(key + ".nodes", "expected nodes that have a " + fault.actor
                                     + ": the default is the workers");
-  for (auto& name : x.nodes)
+  for (auto& name : fault.nodes)
     for (auto& node : nodes_of(x_, name)) {
       auto& roles = x_.cluster.nodes.at(node).roles;
       if (std::count(roles.begin(), roles.end(), i->second) == 0)
-        return refuse(key + ".nodes", shown(name) + " has no " + x.actor
+        return refuse(key + ".nodes", shown(name) + " has no " + fault.actor
                                         + ": it is no "
                                         + std::string{to_string(i->second)});
     }
 }
 
-void fault_checker::check_places(const std::string& key, const fault_spec& x) {
-  for (size_t k = 0; k < x.nodes.size(); ++k)
-    if (auto in_use = parse_place_in_use(x.nodes[k]))
+void fault_checker::check_places(const std::string& key,
+                                 const fault_spec& fault) {
+  for (size_t k = 0; k < fault.nodes.size(); ++k)
+    if (auto in_use = parse_place_in_use(fault.nodes[k]))
       known_bundle(at(key, k), in_use->model);
     else
-      check_place(at(key, k), x.nodes[k], x.kind);
+      check_place(at(key, k), fault.nodes[k], fault.kind);
 }
 
 void fault_checker::check_place(const std::string& key, const std::string& name,

@@ -8,21 +8,21 @@
 
 namespace millrace {
 
-/// Checks the faults of a scenario after its hosts became nodes.
+/// Checks the faults of a scenario, after its hosts were expanded to nodes.
 class fault_checker : protected config_checker {
 public:
-  fault_checker(const yaml_reader& reader, const loaded_scenario& x)
+  fault_checker(const yaml_reader& reader, const loaded_scenario& scenario)
     : config_checker(reader),
-      x_(x) {}
+      x_(scenario) {}
 
 protected:
   void check_faults();
   void known_bundle(const std::string& key, const std::string& name);
 
 private:
-  void check_times(const std::string& key, const fault_spec& x);
-  void check_actor(const std::string& key, const fault_spec& x);
-  void check_places(const std::string& key, const fault_spec& x);
+  void check_times(const std::string& key, const fault_spec& fault);
+  void check_actor(const std::string& key, const fault_spec& fault);
+  void check_places(const std::string& key, const fault_spec& fault);
   void check_place(const std::string& key, const std::string& name,
                    fault_kind kind);
 

@@ -49,13 +49,13 @@ private:
     if (!known(key, x.pool))
       return;
     if (x.roles != std::vector{node_role::worker})
-      refuse(key, "hosts of a pool come and go (expected roles: [worker])");
+      refuse(key, "hosts of a pool start and stop (expected roles: [worker])");
     auto [i, fresh] = hosts_of_.try_emplace(x.pool, &x);
     if (!fresh)
       refuse(key, "pool " + shown(x.pool) + " has the hosts "
                     + shown(i->second->name)
-                    + " already, and all machines of a pool are alike (expected"
-                      " another pool)");
+                    + " already, and all machines of a pool must be equal"
+                      " (expected another pool)");
   }
 
   void check_owner(const std::string& key, const std::string& scope,

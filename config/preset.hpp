@@ -11,31 +11,32 @@
 
 namespace millrace {
 
-/// A file of config/policies: the options that make a cluster, or a scenario,
-/// decide as one system of the literature does.
+/// A file of config/policies: the options with which a cluster or a scenario
+/// decides like a published system.
 struct preset {
   std::string about;
   std::map<std::string, std::string> set;
   MILLRACE_FIELDS(preset, about, set)
   static constexpr auto notes() {
     return std::array{
-      note{"the system, and the place of its description"},
-      note{"values by key, such as bulk.topology; [] in a key stands for each"
+      note{"the system and the publication that describes it"},
+      note{"values by key, such as bulk.topology. [] in a key stands for each"
            " element of a list: models[].scaling.parts"}};
   }
 };
 
-/// Where the presets of this program are: beside it, or of the package.
+/// The folder with the presets of this program: beside the program, or in the
+/// package.
 std::string presets_folder();
 
-/// Their names, in order.
+/// The names of the presets, sorted.
 std::vector<std::string> preset_names();
 
-/// Reads a preset by its name, or by a path, which is taken from `base`, the
-/// folder of the file that names it. Errors: bad_config.
+/// Reads a preset by name or path. A path is relative to `base`, the folder of
+/// the file that names the preset. Errors: bad_config.
 result<preset> read_preset(const std::string& name, const std::string& base);
 
-/// For yaml_reader: values as "KEY=VALUE".
+/// The values of a preset as "KEY=VALUE", for yaml_reader.
 result<std::vector<std::string>> preset_values(const std::string& name,
                                                const std::string& base);
 

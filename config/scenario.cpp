@@ -25,7 +25,7 @@ constexpr size_t max_scenario = 4u << 20;
 constexpr size_t max_hosts = 100'000;
 constexpr uint64_t most_chunks = 1'000'000;
 
-/// Checks what takes more than one value, and spreads groups out into nodes.
+/// Checks rules on several values, and expands groups into nodes.
 class scenario_builder : private fault_checker {
 public:
   scenario_builder(loaded_scenario& x, const yaml_reader& reader,
@@ -42,7 +42,7 @@ public:
       refuse("hosts", spec_.hosts.empty()
                         ? "there are none (expected hosts, or a cluster's"
                           " config as 'cluster')"
-                        : "stands beside 'cluster'; expected one of them");
+                        : "found beside 'cluster'; expected only one");
     else if (spec_.hosts.empty())
       take_cluster();
     else
@@ -70,7 +70,7 @@ private:
          {"models", "link", "gateway", "scopes", "pools", "placement",
           "selection", "demand", "monitor", "bulk", "known_profiles"})
       if (given(key))
-        refuse(key, "stands beside 'cluster', whose config says it");
+        refuse(key, "found beside 'cluster', which sets it in its config");
     auto path = (base_ / spec_.cluster).lexically_normal().string();
     auto found = load_config(path);
     if (!found)
@@ -88,7 +88,7 @@ private:
       x.layer_bytes = layer_bytes_of(name, x);
   }
 
-  /// Empty: its profile has no bytes of that many layers.
+  /// Empty when the profile has no sizes for this number of layers.
   std::vector<uint64_t> layer_bytes_of(const std::string& name,
                                        const simulated_model& x) const {
     std::vector<double> parts(x.layers);
@@ -107,7 +107,7 @@ private:
       }
     if (x.layers < 2 || sum <= 0)
       return {};
-    // Rounded so that they add up.
+    // Round so that the sizes add up.
     std::vector<uint64_t> out;
     double until = 0;
     uint64_t given = 0;
@@ -243,7 +243,7 @@ private:
     catalogue_ = std::move(*found);
   }
 
-  /// Whether anything is known of how long models take on that kind.
+  /// Whether a profile has times of models on this kind of device.
   bool has_times(const std::string& kind, std::string_view metric) const {
     return x_.profiles->tells(std::string{metric}, kind);
   }
@@ -260,8 +260,8 @@ private:
             && !has_times(d.kind, "execute_seconds"))
           refuse(key + ".kind",
                  "no model has times for " + shown(d.kind)
-                   + " (expected some in a profile or 'execute', a catalogue"
-                     " that says what it is like, or 'emulate' here)");
+                   + " (expected times in a profile or 'execute', a catalogue"
+                     " entry with 'like', or 'emulate' here)");
         if (auto metric = metric_of(d.emulate.interference.model);
             !metric.empty() && !has_times(d.kind, metric))
           refuse(key + ".emulate.interference.model",
@@ -271,7 +271,7 @@ private:
   }
 
   void check_speed(const std::string& key, bandwidth x) {
-    constexpr double least = 125; // bytes per second: hours per message
+    constexpr double least = 125; // bytes/s; below: hours per message
     if (x.bytes_per_second > 0 && x.bytes_per_second < least)
       refuse(key,
              "expected 0 or at least 1 kbit/s, found " + format_bandwidth(x));
@@ -320,7 +320,7 @@ private:
     }
   }
 
-  /// Where models are in the object store there is one.
+  /// Adds an object store if a model is stored in one.
   void add_object_store() {
     if (std::any_of(spec_.bundles.begin(), spec_.bundles.end(),
                     [](auto& x) { return x.second.at == bundle_place::store; }))
@@ -349,17 +349,17 @@ private:
         if (!x_.cluster.nodes.contains(host))
           refuse(key + ".on", "there is no host " + shown(host));
       if (!x.on.empty() && x.at == bundle_place::store)
-        refuse(key + ".on", "stands beside 'at: store'; expected one of them");
+        refuse(key + ".on", "found beside 'at: store'; expected only one");
       if (!x.profile.empty())
         existing_file(key + ".profile", x.profile);
       else if (!x.profile_layers.empty())
         refuse(key + ".profile_layers",
-               "says of which layers of a profile, and there is no 'profile'");
+               "selects layers of a profile, but there is no 'profile'");
       std::set<std::string> seen{name};
       for (auto next = x.like; !next.empty() && spec_.bundles.contains(next);
            next = spec_.bundles.at(next).like)
         if (!seen.insert(next).second)
-          return refuse(key + ".like", "goes round in a circle");
+          return refuse(key + ".like", "refers back to itself");
     }
   }
 
@@ -452,7 +452,8 @@ private:
         refuse(key + ".start", "is after the end of the run");
     }
     if (!spec_.workload.empty() && !has_role(node_role::gateway))
-      refuse("workload", "no host is a gateway, so nobody can ask anything");
+      refuse("workload",
+             "no host is a gateway (expected one for the requests)");
   }
 
   loaded_scenario& x_;
@@ -463,11 +464,11 @@ private:
 
 } // namespace
 
-std::vector<std::string> nodes_of(const loaded_scenario& x,
+std::vector<std::string> nodes_of(const loaded_scenario& scenario,
                                   const std::string& name) {
-  if (auto i = x.groups.find(name); i != x.groups.end())
+  if (auto i = scenario.groups.find(name); i != scenario.groups.end())
     return i->second;
-  if (x.cluster.nodes.contains(name))
+  if (scenario.cluster.nodes.contains(name))
     return {name};
   return {};
 }

@@ -16,14 +16,14 @@
 
 namespace millrace {
 
-/// Where a model's bytes are when the run begins.
+/// Where a model is stored when the run begins.
 enum class bundle_place : uint8_t { host, store };
 
 constexpr auto names_of(bundle_place) {
   return name_table{"host", "store"};
 }
 
-/// A model of which only what it costs is known.
+/// A simulated model: sizes and times, without weights.
 struct simulated_model {
   std::string application;
   std::optional<double> accuracy;
@@ -45,40 +45,45 @@ struct simulated_model {
   uint64_t versions = 1;
   bool alike = true;
   /// Bytes of each layer, from parameter_bytes of its profile; empty: all
-  /// layers have as many.
+  /// layers have the same size.
   std::vector<uint64_t> layer_bytes{};
   MILLRACE_FIELDS(simulated_model, application, accuracy, bytes, input, output,
                   layers, passed, profile, profile_layers, execute, load, send,
                   like, times, at, on, broken, versions, alike)
   static constexpr auto notes() {
     return std::array{
-      note{"what it is a variant of"},
-      note{"fraction of right answers", 0, 1},
-      note{"of its weights"},
-      note{"of one row of its input", 1, 1e9},
-      note{"of one row of its output", 1, 1e9},
-      note{"that it can be cut into, of as many bytes each, or in the"
-           " proportion of its profile's parameter_bytes",
-           1, 1024},
-      note{"of one row, from each layer to the next; 0: as its input", 0, 1e9},
-      note{"file with its measured times"},
-      note{"which layers' of that file, where it has several"},
-      note{"its times as a table: device kind, rows, time of a batch; between"
-           " two sizes on a straight line, beyond them on the last one"},
-      note{"time to load it, by device kind"},
-      note{"the part of that which each replica takes whatever the host's"
-           " process has attached (see emulate.attach): from the host's memory"
-           " to the device, by device kind"},
-      note{"a model of this file whose times it takes"},
-      note{"and what these are multiplied by", 1e-6, 1e6},
-      note{"where its bytes are at first: on every host's disk, or only in the"
-           " object store, from which hosts get them in chains"},
-      note{"hosts that have it on their disks, in place of all; the others get"
-           " it from these in chains"},
-      note{"true: nodes list it, and find on opening that its bytes are"
-           " wrong"},
-      note{"how many there are of it; the first is the default", 1, 1000},
-      note{"false: each version has a layer more than the one before"}};
+      note{"application of which the model is a variant"},
+      note{"fraction of correct answers", 0, 1},
+      note{"size of the weights"},
+      note{"size of one input row", 1, 1e9},
+      note{"size of one output row", 1, 1e9},
+      note{
+        "number of layers into which the model can be split. Layers have equal"
+        " sizes, or sizes in the proportion of the profile's parameter_bytes",
+        1, 1024},
+      note{"size of one row that a layer passes to the next; 0: the size of an"
+           " input row",
+           0, 1e9},
+      note{"file with measured times of the model"},
+      note{"which layers of `profile` to use, for a file with several"},
+      note{
+        "time of a batch, by device kind and number of rows. Values between"
+        " two sizes are interpolated linearly; the last segment is extended"},
+      note{"time to load the model, by device kind"},
+      note{"part of `load` for the copy from the host's memory to the device,"
+           " by device kind. Each replica takes this time, also when the host's"
+           " process has attached the parameters (see emulate.attach)"},
+      note{"model of this file with the same times"},
+      note{"factor on the times of `like`", 1e-6, 1e6},
+      note{"where the model is at the start. host: on every host's disk. store:"
+           " only in the object store, from which hosts fetch it in chains"},
+      note{"hosts with the model on disk at the start, instead of all hosts;"
+           " the other hosts fetch it from these in chains"},
+      note{"whether the model's files are corrupt: nodes list the model, and"
+           " detect the damage when they open it"},
+      note{"number of versions; the first is the default", 1, 1000},
+      note{"whether all versions are equal; false: each version has one layer"
+           " more than the version before"}};
   }
 };
 
@@ -91,14 +96,15 @@ struct record_config {
   MILLRACE_FIELDS(record_config, every, requests, events, trace, trace_requests)
   static constexpr auto notes() {
     return std::array{
-      note{"between two points of what is drawn over time", 1e-3, 86'400},
-      note{"a table of all requests"}, note{"a table of what happened"},
-      note{"a trace for Perfetto"},
-      note{"requests that the trace has, the first ones", 1, 1e6}};
+      note{"interval between two points of the plots over time", 1e-3, 86'400},
+      note{"whether to write a table of all requests"},
+      note{"whether to write a table of events"},
+      note{"whether to write a trace for Perfetto"},
+      note{"limit of requests in the trace, from the first on", 1, 1e6}};
   }
 };
 
-/// A simulated run: a cluster, what it is asked, and what goes wrong.
+/// A simulated run: a cluster, its requests, and its faults.
 struct scenario {
   std::string name = "scenario";
   std::string preset;
@@ -135,77 +141,81 @@ struct scenario {
                   explore)
   static constexpr auto notes() {
     return std::array{
-      note{"of the run"},
-      note{"options of a system of the literature, which stand where this file"
-           " sets none: bl, gpu-faas, flashpoint, or a file like those of"
-           " config/policies"},
-      note{"of everything that is left to chance"},
-      note{"how long requests arrive", 1e-3, 3.2e7},
-      note{"time before that, for the cluster to form and to load", 0, 86'400},
-      note{"a file with kinds of devices, such as config/catalogue.yaml"},
-      note{"a cluster's config, whose nodes, models, link, gateway and monitor"
-           " are taken; or the next ones:"},
-      note{"the hosts, by groups"},
-      note{"the models there are, by name, with what they cost"},
-      note{"what is served from the start"},
-      note{"how nodes notice each other's end"},
-      note{"what a gateway holds at most"},
+      note{"name of the run"},
+      note{"preset: the options of a published system, used where this file"
+           " sets none. One of bl, gpu-faas, flashpoint, or a file in the"
+           " format of config/policies"},
+      note{"seed of all random choices"},
+      note{"length of the time in which requests arrive", 1e-3, 3.2e7},
+      note{"time before the first request, in which the cluster forms and"
+           " loads models",
+           0, 86'400},
+      note{"file with kinds of devices, such as config/catalogue.yaml"},
+      note{"config of a cluster that gives nodes, models, link, gateway and"
+           " monitor, instead of the options below"},
+      note{"groups of hosts"},
+      note{"all models by name, with sizes and times"},
+      note{"models served from the start"},
+      note{"how nodes detect the failure of other nodes"},
+      note{"limits of a gateway"},
       note{"how models are scaled together, by scope"},
-      note{"machines that are requested while they are needed, by pool; see"
-           " hosts[].pool and scopes.NAME.pool"},
-      note{"which device each replica goes to"},
-      note{"which variant of an application answers a request"},
-      note{"how demand is reported"},
-      note{"how nodes are watched; by default not at all"},
-      note{"what is between them"},
-      note{"parts in which large files travel: larger ones are cheaper to"
-           " simulate and share links less finely",
+      note{"pools of machines that run only while they are needed, by name;"
+           " see hosts[].pool and scopes.NAME.pool"},
+      note{"how replicas are placed on devices"},
+      note{"how the variant for a request to an application is selected"},
+      note{"how gateways report demand"},
+      note{"how nodes are monitored; default: not monitored"},
+      note{"the network between the hosts"},
+      note{"size of the parts in which files are sent. Larger parts are faster"
+           " to simulate, but share links in coarser steps",
            1024, 1e12},
-      note{"how hosts give each other models"},
-      note{
-        "whether the controllers know the times of all bundles from the start,"
-        " as if they had been measured; else they learn from requests"},
-      note{"what a host takes until what it writes is on its disk", 0, 60},
-      note{"how long decisions take before they have effect: name, size of the"
-           " problem (placement: replicas; scaling: models of the scope), time;"
-           " between two sizes on a straight line; default: no time (millrace"
-           " bench decisions --yaml measures them)"},
-      note{"what is asked"},
-      note{"what goes wrong"},
-      note{"what is kept of the run"},
+      note{"how hosts transfer models to each other"},
+      note{"whether controllers use the times of all models from the start, as"
+           " if measured; otherwise they learn the times from requests"},
+      note{"time of a disk sync on a host", 0, 60},
+      note{"time of a decision, by name and problem size. placement: number of"
+           " replicas; scaling: number of models in the scope. Values between"
+           " two sizes are interpolated linearly; default: no time (measured by"
+           " millrace-bench decisions --yaml)"},
+      note{"the requests"},
+      note{"the faults"},
+      note{"which results of the run are written"},
       note{"how seeds are explored"}};
   }
 };
 
-/// A scenario, read, checked and ready to run.
+/// A scenario that was read and checked, ready to run.
 struct loaded_scenario {
-  std::string file; ///< for errors
+  std::string file; ///< path, for errors
   scenario spec;
-  cluster_config cluster; ///< every host a node
-  /// Of each host group its nodes.
+  cluster_config cluster; ///< one node for each host
+  /// The nodes of each host group.
   std::map<std::string, std::vector<std::string>> groups;
-  std::map<std::string, double> price; ///< of an hour, by node
-  /// What a node's disk reads in a second; of the others it takes no time.
+  std::map<std::string, double> price; ///< price of an hour, by node
+  /// Speed of the disk, by node; the disk of a node without entry takes no
+  /// time.
   std::map<std::string, bandwidth> disk_speed;
   std::shared_ptr<const profile_book> profiles;
 };
 
-/// The nodes of that name, or of the host group of that name.
-std::vector<std::string> nodes_of(const loaded_scenario& x,
+/// The node with this name, or the nodes of the host group with this name.
+std::vector<std::string> nodes_of(const loaded_scenario& scenario,
                                   const std::string& name);
 
-/// Reads and checks a scenario; paths in it are taken from its own place.
-/// Overrides as in load_config. Errors: bad_config with file, line and key.
+/// Reads and checks a scenario. Paths in the scenario are relative to its
+/// folder. Overrides as in load_config. Errors: bad_config with file, line and
+/// key.
 result<loaded_scenario>
 load_scenario(const std::string& path,
               const std::vector<std::string>& overrides = {});
 
-/// The same for a text; `file` is how errors name it, and where paths begin.
+/// Parses a scenario from a text. Errors name the text by `file`; paths are
+/// relative to the folder of `file`.
 result<loaded_scenario>
 parse_scenario(const std::string& text, const std::string& file,
                const std::vector<std::string>& overrides = {});
 
-/// Every option of a scenario, as Markdown.
+/// A Markdown table of all options of a scenario.
 std::string scenario_reference();
 
 } // namespace millrace

@@ -12,21 +12,21 @@
 namespace millrace {
 
 enum class fault_kind : uint8_t {
-  kill,      ///< the process is gone; started again after `lasts`, if not 0
-  hang,      ///< stopped, then goes on
-  slow,      ///< its devices and link are `factor` times slower
-  partition, ///< cut off from all other nodes, not from clients or the store
-  one_way,   ///< nothing it says gets out
-  loss,      ///< part of its packets
-  delay,     ///< of each of its messages
-  device,    ///< executions on it fail
-  load,      ///< loads onto its devices fail
+  kill,      ///< the process ends; restarted after `lasts`, if not 0
+  hang,      ///< the process stops, then continues
+  slow,      ///< devices and link are `factor` times slower
+  partition, ///< no connection to other nodes, except clients and store
+  one_way,   ///< the node's messages are lost, those to it arrive
+  loss,      ///< a part of its packets is lost
+  delay,     ///< each of its messages is late
+  device,    ///< executions on its devices fail
+  load,      ///< loads on its devices fail
   store,     ///< fetches from the object store fail
   disk,      ///< writes to its disk fail
-  wipe,      ///< killed, and started again with an empty disk
-  crash,     ///< one of its actors ends in the middle of what it does
-  process,   ///< executions on its devices end their model's process
-  gpu,       ///< its devices lose what they have, and can run nothing
+  wipe,      ///< killed and restarted with an empty disk
+  crash,     ///< one of its actors ends during a handler
+  process,   ///< executions on its devices crash the model's process
+  gpu,       ///< its devices lose their content and can run nothing
 };
 
 constexpr auto names_of(fault_kind) {
@@ -35,14 +35,14 @@ constexpr auto names_of(fault_kind) {
                     "disk", "wipe",  "crash",  "process",   "gpu"};
 }
 
-/// Whether only who has devices has such a fault.
-constexpr bool needs_devices(fault_kind x) {
-  return x == fault_kind::device || x == fault_kind::load
-         || x == fault_kind::store || x == fault_kind::process
-         || x == fault_kind::gpu;
+/// Whether only a node with devices can have such a fault.
+constexpr bool needs_devices(fault_kind kind) {
+  return kind == fault_kind::device || kind == fault_kind::load
+         || kind == fault_kind::store || kind == fault_kind::process
+         || kind == fault_kind::gpu;
 }
 
-/// Something that goes wrong.
+/// A fault of a scenario.
 struct fault_spec {
   fault_kind kind = fault_kind::kill;
   std::vector<std::string> nodes;
@@ -58,48 +58,50 @@ struct fault_spec {
                   by, actor)
   static constexpr auto notes() {
     return std::array{
-      note{"what happens"},
-      note{"to which nodes, by name or host group, or in-use:MODEL: a node that"
-           " has a ready replica of the model then, drawn by chance;"
-           " in-use:MODEL/N: of a part that begins at layer N; default: with"
-           " 'at' all workers, with 'every' and 'each' any"},
-      note{"when"},
-      note{"or how often on average, each time to one of the nodes", 0, 3.2e7},
-      note{"or the period between two, the first one after a period, each time"
-           " to one of the nodes",
+      note{"kind of the fault"},
+      note{"nodes with the fault, by name or host group. in-use:MODEL draws a"
+           " node with a ready replica of the model; in-use:MODEL/N, of a stage"
+           " that begins at layer N. Default: all workers with 'at', any node"
+           " with 'every' and 'each'"},
+      note{"time of the fault"},
+      note{"mean time between faults at random times, instead of 'at'; each"
+           " fault hits one of the nodes",
            0, 3.2e7},
-      note{"how long; 0: for good, and a hang, wipe or device fault 1 s", 0,
-           3.2e7},
-      note{
-        "of the packets, executions, loads, fetches or writes: how much fails;"
-        " default: of packets 0.01, else all",
-        0, 1},
-      note{"how many times slower", 1, 1e6},
-      note{"how much later each message comes", 0, 60},
-      note{"of a crash: which, such as gateway, or executor/gpu.0 for one of"
-           " several; default: any but the supervisor"}};
+      note{"fixed time between faults, instead of 'at'; the first fault comes"
+           " after one period. Each fault hits one of the nodes",
+           0, 3.2e7},
+      note{"length of the fault; 0: permanent, but 1 s for a hang, wipe or"
+           " device fault",
+           0, 3.2e7},
+      note{"fraction of packets, executions, loads, fetches or writes that"
+           " fail; default: 0.01 for packets, otherwise 1",
+           0, 1},
+      note{"factor by which the node is slower", 1, 1e6},
+      note{"delay of each message", 0, 60},
+      note{"kind crash: actor to crash, such as gateway, or executor/gpu.0 for"
+           " one of several; default: any but the supervisor"}};
   }
 };
 
-/// A place "in-use:MODEL" or "in-use:MODEL/N" of a fault.
+/// A place of a fault: "in-use:MODEL" or "in-use:MODEL/N".
 struct place_in_use {
   std::string model;
-  std::optional<uint64_t> first_layer; ///< of the replica
+  std::optional<uint64_t> first_layer; ///< first layer of the replica
 };
 
-/// Nothing: the place is a name, or N is not a number.
+/// Parses such a place; nullopt for a name, or if N is not a number.
 std::optional<place_in_use> parse_place_in_use(std::string_view place);
 
-/// What exploring draws anew for each seed.
+/// Settings that exploring draws for each seed.
 enum class variation : uint8_t {
-  link,     ///< beats and timeouts
-  network,  ///< latency, jitter, what messages cost
-  limits,   ///< of gateways and queues: tight, with room for usual requests
+  link,     ///< heartbeats and timeouts
+  network,  ///< latency, jitter, cost of messages
+  limits,   ///< tight limits of gateways and queues that admit usual requests
   policies, ///< batches, delays, drops, dispatch
-  lanes,    ///< of devices
-  disks,    ///< what a sync takes
-  parts,    ///< that models of several layers are cut into, and their overlap
-  sharing,  ///< of devices: mode, batches at once, batches of a replica
+  lanes,    ///< number of lanes of devices
+  disks,    ///< time of a disk sync
+  parts,    ///< how models of several layers are split, and the overlap
+  sharing,  ///< sharing of devices: mode, batches at once, batches of a replica
 };
 
 constexpr auto names_of(variation) {
@@ -119,16 +121,16 @@ struct exploration_config {
                   probes_within)
   static constexpr auto notes() {
     return std::array{
-      note{"faults fall in this part of the run, from the start; then all is"
-           " healed",
+      note{"fraction of the run, from its start, in which faults occur; then"
+           " all faults end",
            0.01, 1},
-      note{"from this part of the run on the cluster has to work again", 0.01,
+      note{"fraction of the run after which the cluster must work again", 0.01,
            1},
-      note{"in one run, at most", 1, 1000},
-      note{"what is drawn anew for each seed, whatever the scenario says"},
-      note{"what has to happen in some run, by its name in the log, such as"
+      note{"limit of faults in one run", 1, 1000},
+      note{"settings drawn for each seed, regardless of the scenario"},
+      note{"log events that must occur in at least one run, such as"
            " router.replica_lost"},
-      note{"if so many seeds are explored", 1, 1e9}};
+      note{"number of explored seeds from which `probes` must occur", 1, 1e9}};
   }
 };
 

@@ -22,34 +22,35 @@ struct device_group {
                   sharing)
   static constexpr auto notes() {
     return std::array{
-      note{"what profiles and the catalogue call it"},
-      note{"so many of them", 1, 64},
-      note{"batches that run at once on each", 1, 256},
-      note{"what replicas may take on each in all; 0: what the catalogue says"},
-      note{"units that replicas may take on each, as models[].units counts"
-           " them; 0: not limited",
+      note{"kind of the devices, as in profiles and the catalogue"},
+      note{"number of devices", 1, 64},
+      note{"number of batches that run at once on each device", 1, 256},
+      note{"memory that all replicas together may use on each device; 0: as in"
+           " the catalogue"},
+      note{"units that all replicas together may use on each device, as"
+           " counted by models[].units; 0: no limit",
            0, 1e9},
-      note{"how it takes its time where no profile tells"},
-      note{"which batches run at once on each"}};
+      note{"times of a device without a profile"},
+      note{"which batches run at once on each device"}};
   }
 };
 
-/// A host's disk, as models use it.
+/// A host's disk cache for models.
 struct disk_group {
   byte_count keeps;
   bandwidth speed;
   MILLRACE_FIELDS(disk_group, keeps, speed)
   static constexpr auto notes() {
     return std::array{
-      note{"bytes of models that came from elsewhere, which are found there"
-           " again after a restart; 0: none are kept"},
-      note{"bytes that it reads or writes in a second, which loads at one time"
-           " share; 0: that takes no time",
+      note{"size of the disk cache, for models from other hosts and object"
+           " stores; survives restarts. 0: no disk cache"},
+      note{"bytes per second that the disk reads or writes, shared by"
+           " simultaneous loads; 0: disk access takes no time",
            0}};
   }
 };
 
-/// Hosts that are alike; each runs one node.
+/// A group of equal hosts; each host runs one node.
 struct host_group {
   std::string name;
   uint64_t count = 0;
@@ -66,26 +67,30 @@ struct host_group {
                   evict, disk, devices, price, pool)
   static constexpr auto notes() {
     return std::array{
-      note{"of the node; with a count, NAME-1, NAME-2 and so on"},
-      note{"so many hosts; 0: one, and its name has no number", 0, 100'000},
-      note{"what their nodes do"},
-      note{"hosts that share a rack, named RACK-1 and so on; 0: all of them", 0,
+      note{
+        "name of the node; with a count, nodes are NAME-1, NAME-2 and so on"},
+      note{"number of hosts; 0: one host, with a name without number", 0,
            100'000},
-      note{"name of their rack, or racks; default: none, on the spine itself"},
-      note{"bytes of memory that models may take on each; 0: not limited"},
-      note{"which models leave that memory, as nodes.NAME.cache.evict"},
-      note{"their disks"},
-      note{"what their nodes compute with"},
-      note{"an hour of one host, in whatever currency; 0: what the catalogue"
-           " says of its devices",
+      note{"roles of the nodes"},
+      note{"number of hosts that share a rack, named RACK-1 and so on; 0: all"
+           " hosts",
+           0, 100'000},
+      note{"name of the rack, or racks; default: none, the hosts are connected"
+           " to the spine"},
+      note{"memory of each host for models; 0: no limit"},
+      note{
+        "which models are evicted from this memory, as nodes.NAME.cache.evict"},
+      note{"disks of the hosts"},
+      note{"devices of each host"},
+      note{"price of one host for an hour, in any currency; 0: the catalogue's"
+           " price of its devices",
            0, 1e6},
-      note{"the pool that they are machines of: they run, and are billed, only"
-           " while they are requested; default: none, they run from the"
-           " start"}};
+      note{"pool of these hosts, which then run, and cost, only while they are"
+           " requested. Default: none, the hosts run from the start"}};
   }
 };
 
-/// What a kind of device is like.
+/// Properties of a kind of device.
 struct device_kind {
   byte_count memory;
   double price = 0;
@@ -94,10 +99,11 @@ struct device_kind {
   MILLRACE_FIELDS(device_kind, memory, price, like, times)
   static constexpr auto notes() {
     return std::array{
-      note{"what replicas may take in all; 0: not limited"},
-      note{"an hour of the machine around it", 0, 1e6},
-      note{"the kind whose times it has, where a model has none for it"},
-      note{"and what these are multiplied by", 1e-6, 1e6}};
+      note{"memory that all replicas together may use; 0: no limit"},
+      note{"price of a machine with this device for an hour", 0, 1e6},
+      note{"kind with the same times, used for models without times for this"
+           " kind"},
+      note{"factor on the times of `like`", 1e-6, 1e6}};
   }
 };
 
@@ -106,7 +112,7 @@ struct device_catalogue {
   std::map<std::string, device_kind> kinds;
   MILLRACE_FIELDS(device_catalogue, kinds)
   static constexpr auto notes() {
-    return std::array{note{"the kinds there are, by name"}};
+    return std::array{note{"all kinds, by name"}};
   }
 };
 

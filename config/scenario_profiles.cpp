@@ -15,8 +15,7 @@ void scale(profile_point& x, double times) {
       value *= times;
 }
 
-/// Gives a kind of device the times of the one it is like, unless it has its
-/// own.
+/// Adds the times of the kind named by `like`, for metrics without own times.
 void add_likeness(profile& x, const std::string& kind,
                   const device_kind& about) {
   auto points = x.points;
@@ -34,7 +33,8 @@ void add_likeness(profile& x, const std::string& kind,
   }
 }
 
-/// Its own points stand first, before those of the model it is like.
+/// Makes the profile of a model: its own points first, then those of the model
+/// named by `like`.
 result<profile> profile_of(const scenario& what, const std::string& name) {
   auto& x = what.bundles.at(name);
   profile out{name, {}};

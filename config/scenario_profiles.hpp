@@ -5,14 +5,15 @@
 
 namespace millrace {
 
-/// The times of a scenario's models on every kind of device: of their files and
-/// tables, of the models they are like, and of the kinds that are like others.
+/// Builds the profiles of a scenario's models on all kinds of devices. The
+/// times come from profile files, tables, the models named by `like`, and the
+/// kinds named by `like`.
 /// Errors: bad_config with the file of a profile.
 result<profile_book> make_profiles(const scenario& what,
                                    const device_catalogue& kinds);
 
 /// Reads a file with kinds of devices. Errors: bad_config with file, line and
-/// key; also for a kind that is like one that is not there.
+/// key; also for an unknown kind in `like`.
 result<device_catalogue> load_catalogue(const std::string& path);
 
 } // namespace millrace

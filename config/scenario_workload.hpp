@@ -16,11 +16,11 @@ namespace millrace {
 enum class arrival_process : uint8_t {
   poisson,
   constant,  ///< evenly spaced
-  gamma,     ///< independent gaps of a wished coefficient of variation
-  bursts,    ///< Poisson at a rate that is now high, now low
-  ramp,      ///< Poisson at a rate that grows or falls evenly
+  gamma,     ///< independent gaps with coefficient of variation `cv`
+  bursts,    ///< Poisson, alternating between a high and a low rate
+  ramp,      ///< Poisson with a rate that changes linearly
   rates,     ///< a file of requests per second
-  times,     ///< a file of single arrivals
+  times,     ///< a file of arrival times
   functions, ///< many functions with heavy-tailed rates, as in Azure's traces
   refit,     ///< gamma gaps at the rates of a file
 };
@@ -31,9 +31,9 @@ constexpr auto names_of(arrival_process) {
 }
 
 /// Whether a process needs a file.
-constexpr bool is_from_file(arrival_process x) {
+constexpr bool is_from_file(arrival_process process) {
   using enum arrival_process;
-  return x == rates || x == times || x == refit;
+  return process == rates || process == times || process == refit;
 }
 
 /// The arrival process of each function.
@@ -78,15 +78,15 @@ struct diurnal_cycle {
   }
 };
 
-/// What a request for an application demands of the variant that answers.
+/// Requirements of a request for an application on the variant.
 struct request_goal {
   std::optional<double> accuracy;
   std::optional<microseconds> latency;
   MILLRACE_FIELDS(request_goal, accuracy, latency)
   static constexpr auto notes() {
     return std::array{
-      note{"accuracy of the variant, at least; default: any", 0, 1},
-      note{"latency of the variant, at most; default: any", 1e-6, 86'400}};
+      note{"lowest accuracy of the variant; default: any", 0, 1},
+      note{"highest latency of the variant; default: any", 1e-6, 86'400}};
   }
 };
 
@@ -125,45 +125,47 @@ struct workload_part {
                   granularity, requests, start, length, rows, deadline, slo)
   static constexpr auto notes() {
     return std::array{
-      note{"who is asked"},
-      note{"or which application, whose quickest variant then answers"},
-      note{"what requests for an application demand of the variant"},
-      note{"or several models, each with its weight"},
+      note{"model that the requests name"},
+      note{"application that the requests name, instead of a model; its"
+           " fastest variant answers"},
+      note{"requirements of requests for an application on the variant"},
+      note{"models with their weights, instead of one model"},
       note{"how requests arrive"},
-      note{"requests per second, on average (ramp: at first)", 1e-6, 1e7},
-      note{"of a ramp, at its end", 0, 1e7},
+      note{"mean requests per second; of a ramp, at its start", 1e-6, 1e7},
+      note{"requests per second at the end of a ramp", 0, 1e7},
       note{"coefficient of variation of gamma gaps", 0.01, 100},
-      note{"how many times the usual rate a burst has", 1, 1e4},
-      note{"part of the time that is burst", 0.001, 0.999},
+      note{"factor on the rate during a burst", 1, 1e4},
+      note{"fraction of the time with a burst", 0.001, 0.999},
       note{"mean length of a burst", 1e-3, 86'400},
-      note{"of rates or times; gzipped ones too"},
-      note{"multiplies every rate", 1e-6, 1e6},
-      note{"requests per second in the file's busiest second, in place of"
-           " scale; 0: scale decides",
+      note{"file of rates or times, which may be gzipped"},
+      note{"factor on all rates", 1e-6, 1e6},
+      note{"requests per second in the file's busiest second, instead of"
+           " `scale`; 0: use `scale`",
            0, 1e7},
-      note{"point of the file at which the part begins; what the file has"
-           " before that point follows its end",
+      note{"time in the file at which the part begins; the file's earlier"
+           " content follows its end",
            0, 3.2e7},
-      note{"how many functions, spread over the models by chance", 1, 1e6},
-      note{"exponent of the functions' rates: the n-th busiest has a rate like"
-           " n to the power of minus this",
+      note{"number of functions, assigned to the models at random", 1, 1e6},
+      note{"exponent of the functions' rates: the n-th busiest function has a"
+           " rate proportional to n to the power of minus this exponent",
            0.1, 5},
-      note{"how the requests of one function arrive; gamma takes cv, on_off"
-           " takes burst_part and burst_length"},
-      note{"times at which the rate is multiplied; surges that overlap multiply"
-           " each other"},
-      note{"a daily swing of the rate"},
-      note{"all requests of a period of this length come at its start; 0:"
-           " smooth",
+      note{"how the requests of one function arrive; gamma uses `cv`, on_off"
+           " uses `burst_part` and `burst_length`"},
+      note{"intervals in which the rate is multiplied; overlapping surges"
+           " multiply each other"},
+      note{"daily cycle of the rate"},
+      note{"length of periods in which all requests arrive at the period's"
+           " start; 0: requests arrive separately",
            0, 3600},
-      note{"the exact number of requests of the part, in place of a rate; 0:"
-           " the rate decides",
+      note{"exact number of requests of the part, instead of a rate; 0: use"
+           " the rate",
            0, 1e8},
-      note{"when it begins", 0, 3.2e7},
-      note{"how long it lasts; 0: to the end", 0, 3.2e7},
-      note{"in one request", 1, 4096},
-      note{"of each request; 0: the model's", 0, 86'400},
-      note{"what counts as goodput; 0: the deadline", 0, 86'400}};
+      note{"start of the part", 0, 3.2e7},
+      note{"length of the part; 0: to the end of the run", 0, 3.2e7},
+      note{"rows of each request", 1, 4096},
+      note{"deadline of each request; 0: the model's deadline", 0, 86'400},
+      note{"latency up to which a request counts as goodput; 0: the deadline",
+           0, 86'400}};
   }
 };
 

@@ -21,18 +21,18 @@ namespace {
 constexpr int early_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr int last_seals = F_SEAL_WRITE | F_SEAL_SEAL;
 
-/// The file itself is not to blame.
+/// An overloaded error: the file itself is not at fault.
 error no_memory(const std::string& path, const char* what) {
   return {ec::overloaded, system_error(path, what).text};
 }
 
-/// For people, who compare two.
+/// The beginning of a hash, for error texts.
 std::string short_hex(const sha256_digest& x) {
   return to_hex(x).substr(0, 16) + "...";
 }
 
-/// All of that, at that place. Not by a mapping: the system would clear each
-/// page before it is written.
+/// Writes all of `content` at that offset. Uses pwrite(2), not a mapping: for a
+/// mapping the system would clear each page before the write.
 bool write_at(const file_descriptor& to, uint64_t at, const_bytes content) {
   while (!content.empty()) {
     auto n = ::pwrite(to.get(), content.data(), content.size(),
@@ -60,12 +60,13 @@ arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks,
   MILLRACE_ASSERT(chunks.size() == chunks_in(bytes));
   file_descriptor file{
     ::memfd_create(memory_name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  // Who is handed it as another user cannot open it to be written, either.
+  // With this mode, a receiver that runs as another user cannot reopen the file
+  // for writing.
   if (!file || ::fchmod(file.get(), S_IRUSR) != 0
       || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
     return system_error(path, "get memory for it");
-  // Opened anew: what is mapped of a file that was opened to be written counts
-  // as written for as long as it is mapped.
+  // The file is opened again, read-only: a mapping of a descriptor that is open
+  // for writing would block the write seal.
   auto again = "/proc/self/fd/" + std::to_string(file.get());
   file_descriptor shown{::open(again.c_str(), O_RDONLY | O_CLOEXEC)};
   auto seen = map_open_file(std::move(shown), path);
@@ -88,15 +89,15 @@ arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks,
 }
 
 std::shared_ptr<arriving_file>
-arriving_file::over(std::string path, mapped_file x, chunk_list chunks) {
-  MILLRACE_ASSERT(chunks.size() == chunks_in(x.content.size()));
+arriving_file::over(std::string path, mapped_file file, chunk_list chunks) {
+  MILLRACE_ASSERT(chunks.size() == chunks_in(file.content.size()));
   return std::shared_ptr<arriving_file>{
-    new arriving_file{std::move(path), std::move(chunks), std::move(x)}};
+    new arriving_file{std::move(path), std::move(chunks), std::move(file)}};
 }
 
 std::shared_ptr<arriving_file>
-arriving_file::sealed(std::string path, mapped_file x, chunk_list chunks) {
-  auto out = over(std::move(path), std::move(x), std::move(chunks));
+arriving_file::sealed(std::string path, mapped_file file, chunk_list chunks) {
+  auto out = over(std::move(path), std::move(file), std::move(chunks));
   out->in_memory_ = true;
   out->there_ = out->chunks();
   std::fill(out->states_.begin(), out->states_.end(), state::there);
@@ -121,11 +122,12 @@ arriving_file::reserved(std::string path, shared_bytes content,
   return out;
 }
 
-arriving_file::arriving_file(std::string path, chunk_list chunks, mapped_file x)
+arriving_file::arriving_file(std::string path, chunk_list chunks,
+                             mapped_file file)
   : path_(std::move(path)),
     chunks_(std::move(chunks)),
-    file_(std::move(x.file)),
-    content_(std::move(x.content)),
+    file_(std::move(file.file)),
+    content_(std::move(file.content)),
     states_(chunks_.size()) {
 }
 
@@ -152,7 +154,7 @@ result<void> arriving_file::put(size_t chunk, const_bytes content) {
   miss(chunk);
   return error{ec::bad_config,
                path_
-                 + ": is used where it lies, and takes nothing from elsewhere"};
+                 + ": is used in place, and takes no chunks from elsewhere"};
 }
 
 result<void> arriving_file::verify(size_t chunk) {
@@ -175,8 +177,8 @@ result<void> arriving_file::look_again(size_t chunk) const {
   return wrong(chunk, mapped(chunk));
 }
 
-/// A chunk as it is on the disk. Of what is to be copied it is there until this
-/// thread asks for the next.
+/// The bytes of a chunk on the disk. If they are to be copied, they are valid
+/// until the next call on this thread.
 result<const_bytes> arriving_file::find(size_t chunk) const {
   auto begin = chunk * chunk_bytes;
   auto n = bytes_of(chunk);
@@ -213,7 +215,8 @@ error arriving_file::wrong(size_t chunk, const_bytes content) const {
                             + short_hex(chunks_.hash_of(chunk))};
 }
 
-/// What a chunk that was claimed is said to be: if that is right, it is there.
+/// Verifies the content of a claimed chunk; if it matches, the chunk is
+/// present.
 result<void> arriving_file::take(size_t chunk, const_bytes content) {
   auto begin = chunk * bytes_of_chunk();
   auto is_right = is_reserved_ ? content.data() == mapped(chunk).data()
@@ -230,13 +233,13 @@ result<void> arriving_file::take(size_t chunk, const_bytes content) {
   return settle(chunk);
 }
 
-/// It did not come, and may again.
+/// Marks a chunk that did not arrive as absent; it may be put again.
 void arriving_file::miss(size_t chunk) {
   std::lock_guard guard{mutex_};
   states_[chunk] = state::absent;
 }
 
-/// It is there, and with the last one all of it.
+/// Marks a chunk as present. After the last chunk the file is complete.
 result<void> arriving_file::settle(size_t chunk) {
   std::vector<waiting> done;
   bool whole = false;
@@ -264,8 +267,8 @@ result<void> arriving_file::settle(size_t chunk) {
   return {};
 }
 
-/// The system refuses for a moment where it has a page in its own hands
-/// (fcntl(2), EBUSY); it waits for that, but not for long.
+/// Seals the file. The system refuses with EBUSY while it uses a page itself
+/// (fcntl(2)), so the call is tried several times.
 result<void> arriving_file::seal() {
   constexpr auto most_tries = 8;
   auto sealed = false;
@@ -294,10 +297,10 @@ void arriving_file::give_up(error why) {
   rest();
 }
 
-void arriving_file::keep_while_read(std::shared_ptr<const void> x) {
+void arriving_file::keep_while_read(std::shared_ptr<const void> owner) {
   std::lock_guard guard{mutex_};
   if (there_ < chunks() && !given_up_)
-    kept_.swap(x);
+    kept_.swap(owner);
 }
 
 void arriving_file::rest() {
@@ -306,16 +309,16 @@ void arriving_file::rest() {
   x.swap(kept_);
 }
 
-void arriving_file::when(chunk_range x, arrived then) {
+void arriving_file::when(chunk_range wanted, arrived then) {
   result<void> now;
   {
     std::lock_guard guard{mutex_};
     auto missing = static_cast<size_t>(
-      std::count_if(states_.begin() + static_cast<ptrdiff_t>(x.first),
-                    states_.begin() + static_cast<ptrdiff_t>(x.last),
+      std::count_if(states_.begin() + static_cast<ptrdiff_t>(wanted.first),
+                    states_.begin() + static_cast<ptrdiff_t>(wanted.last),
                     [](auto y) { return y != state::there; }));
     if (missing > 0 && !given_up_) {
-      waiting_.push_back({x, missing, std::move(then)});
+      waiting_.push_back({wanted, missing, std::move(then)});
       return;
     }
     if (missing > 0)
@@ -324,10 +327,11 @@ void arriving_file::when(chunk_range x, arrived then) {
   then(now);
 }
 
-result<void> arriving_file::wait(chunk_range x) {
-  // Shared: who sets it may not be through when it is known here.
+result<void> arriving_file::wait(chunk_range wanted) {
+  // Shared: the thread that sets the promise may still run in set_value after
+  // this thread has the result.
   auto done = std::make_shared<std::promise<result<void>>>();
-  when(x, [done](const result<void>& how) { done->set_value(how); });
+  when(wanted, [done](const result<void>& how) { done->set_value(how); });
   return done->get_future().get();
 }
 
@@ -340,10 +344,10 @@ bool arriving_file::has(size_t chunk) const {
   return has(chunk_range{chunk, chunk + 1});
 }
 
-bool arriving_file::has(chunk_range x) const {
+bool arriving_file::has(chunk_range wanted) const {
   std::lock_guard guard{mutex_};
-  return std::all_of(states_.begin() + static_cast<ptrdiff_t>(x.first),
-                     states_.begin() + static_cast<ptrdiff_t>(x.last),
+  return std::all_of(states_.begin() + static_cast<ptrdiff_t>(wanted.first),
+                     states_.begin() + static_cast<ptrdiff_t>(wanted.last),
                      [](auto y) { return y == state::there; });
 }
 

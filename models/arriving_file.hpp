@@ -13,97 +13,98 @@
 
 namespace millrace {
 
-/// A file that comes chunk by chunk, in any order and from any thread. A chunk
-/// is there once it is what the list says. Who is handed the file, or looks at
-/// it, before it is whole waits for what it needs.
+/// A file with chunks that arrive in any order, from any thread. A chunk is
+/// present once its SHA-256 matches the chunk list. Readers can have the file
+/// before it is complete, and wait for the chunks that they need.
 class arriving_file {
 public:
-  /// How the system calls it, in what it says of a process's memory.
+  /// Name of the memory in /proc/PID/maps.
   static constexpr auto memory_name = "millrace-weights";
 
-  /// One in memory, without a name. What is there stays as it is: who is handed
-  /// the file can only read it, and once it is whole nobody can change it at
-  /// all (memfd_create(2), file seals). `path` is how errors name it. Given
-  /// what it is to be a copy of, chunks can come from there too; nobody who
-  /// changes that afterwards changes this. Errors: unavailable, with the
-  /// system's reason.
+  /// A file in memory without a path (memfd_create(2)). Present bytes never
+  /// change: receivers of the descriptor can only read it, and file seals
+  /// forbid every write once the file is complete. `path` is the name in
+  /// errors. If `from` is set, chunks can also be copied from that file; later
+  /// changes of `from` have no effect on this file.
+  /// Errors: unavailable, with the system's reason.
   static result<std::shared_ptr<arriving_file>>
   make(std::string path, uint64_t bytes, chunk_list chunks,
        file_descriptor from = file_descriptor{});
 
-  /// One on the disk, used where it is mapped, so that all processes of the
-  /// host have one copy of it: chunks come by being verified there.
-  static std::shared_ptr<arriving_file> over(std::string path, mapped_file x,
+  /// A file on the disk, used where it is mapped, so that all processes of the
+  /// host share one copy. Its chunks become present through verify().
+  static std::shared_ptr<arriving_file> over(std::string path, mapped_file file,
                                              chunk_list chunks);
 
-  /// One in memory that somebody has verified whole and sealed: `x` is all of
-  /// it, and nobody can change it any more.
-  static std::shared_ptr<arriving_file> sealed(std::string path, mapped_file x,
-                                               chunk_list chunks);
+  /// A file in memory that another process has verified and sealed: `file` maps
+  /// all its bytes, and no process can change them.
+  static std::shared_ptr<arriving_file>
+  sealed(std::string path, mapped_file file, chunk_list chunks);
 
-  /// Where a content without bytes is said to be.
+  /// Where a content without bytes pretends to lie.
   enum class where : uint8_t { memory, disk };
 
-  /// A content without bytes, in address space that is reserved for it; see
-  /// reserved_content.hpp. A chunk is right if it is that part of `content`, by
-  /// its address. No chunk is there at first, or all are.
+  /// A content without bytes, in reserved address space; see
+  /// reserved_content.hpp. A chunk is valid if its address is that part of
+  /// `content`. Initially all chunks are present (`whole`), or none.
   static std::shared_ptr<arriving_file> reserved(std::string path,
                                                  shared_bytes content,
                                                  chunk_list chunks, where place,
                                                  bool whole);
 
-  /// Takes a chunk, unless it is there or somebody else is bringing it.
-  /// Errors: bad_config when it is not the right one: then it is not there, and
-  /// may come again; or when this is over a file on the disk; overloaded when
-  /// the system has no memory for it or, of the last one, does not seal that.
+  /// Stores a chunk, unless it is present or another thread brings it. Errors:
+  /// - bad_config when the chunk fails verification (it stays absent and may be
+  ///   put again), or when this file lies on the disk;
+  /// - overloaded when the system has no memory for the chunk, or refuses to
+  ///   seal the file after the last chunk.
   result<void> put(size_t chunk, const_bytes content);
 
-  /// Has a chunk of a file on the disk be there, unless it is: by a look at
-  /// it, or by reading it into memory.
-  /// Errors: bad_config when it is not the right one; unavailable when it
-  /// cannot be read; overloaded as put's.
+  /// Makes a chunk of a file on the disk present, unless it is: verifies it in
+  /// place, or reads it into memory.
+  /// Errors: bad_config when verification fails; unavailable when the chunk
+  /// cannot be read; overloaded as in put.
   result<void> verify(size_t chunk);
 
-  /// Whether a chunk that is there is as it was verified: in memory always, on
-  /// the disk as long as nothing changes it. Errors: bad_config.
+  /// Whether a present chunk still matches its hash: always in memory; on the
+  /// disk until another program changes the file.
+  /// Errors: bad_config.
   result<void> look_again(size_t chunk) const;
 
-  /// It is not going to be whole: whoever waits now or later for what is not
-  /// there hears why.
+  /// The file will not become complete: present and later waits for absent
+  /// chunks fail with `why`.
   void give_up(error why);
 
-  /// Keeps something for as long as it is being read: until it is whole or
-  /// given up, or whoever reads it needs no more of it now.
-  void keep_while_read(std::shared_ptr<const void> x);
+  /// Keeps an object alive while the file is read: until the file is complete
+  /// or given up, or the reader calls rest().
+  void keep_while_read(std::shared_ptr<const void> owner);
   void rest();
 
   using arrived = std::function<void(const result<void>&)>;
 
-  /// Calls back once these chunks are there, or will not be: at once, or on
-  /// the thread that brings the last of them.
-  void when(chunk_range x, arrived then);
+  /// Calls `then` once these chunks are present, or never will be: at once, or
+  /// on the thread that brings the last one.
+  void when(chunk_range wanted, arrived then);
 
-  /// The same, and waits for it. For threads that have nothing else to do.
-  result<void> wait(chunk_range x);
+  /// As when(), but blocks. For threads without other work.
+  result<void> wait(chunk_range wanted);
 
-  /// Whether it is in memory, and not where it lies on a disk.
+  /// Whether the bytes lie in memory, not in a mapped file of the disk.
   bool is_in_memory() const { return in_memory_; }
 
-  /// Whether somebody has given it up.
+  /// Whether give_up() was called.
   bool is_given_up() const;
 
   bool has(size_t chunk) const;
-  bool has(chunk_range x) const;
+  bool has(chunk_range wanted) const;
   size_t chunks() const { return chunks_.size(); }
-  /// Of each chunk but the last.
+  /// Bytes of each chunk but the last.
   uint64_t bytes_of_chunk() const { return chunks_.bytes_of_chunk(); }
   size_t chunks_there() const;
   uint64_t bytes() const { return content_.size(); }
 
-  /// All of it; see above.
+  /// All bytes of the file; absent chunks are undefined.
   const shared_bytes& content() const { return content_; }
-  /// What it is mapped from, to be handed to other processes, which can read
-  /// it.
+  /// The mapped file, read-only; may be passed to other processes.
   const file_descriptor& file() const { return file_; }
   const std::string& path() const { return path_; }
   const chunk_list& list() const { return chunks_; }
@@ -120,7 +121,7 @@ private:
     arrived then;
   };
 
-  arriving_file(std::string path, chunk_list chunks, mapped_file x);
+  arriving_file(std::string path, chunk_list chunks, mapped_file file);
 
   size_t bytes_of(size_t chunk) const;
   bool claim(size_t chunk);
@@ -137,18 +138,18 @@ private:
   file_descriptor file_;
   shared_bytes content_;
   bool in_memory_ = false;
-  bool is_reserved_ = false; ///< has no bytes
-  file_descriptor written_;  ///< the same, to be written; none once whole
-  file_descriptor from_;     ///< what it is a copy of, if it is
+  bool is_reserved_ = false; ///< a content without bytes
+  file_descriptor written_;  ///< for writing, in memory; none once complete
+  file_descriptor from_;     ///< chunks can be copied from it, if it is set
   mutable std::mutex mutex_;
-  std::vector<state> states_;    ///< guarded, as all that follows
+  std::vector<state> states_;    ///< guarded, as all fields below
   size_t there_ = 0;             ///< chunks
-  std::vector<waiting> waiting_; ///< for some that are not there
+  std::vector<waiting> waiting_; ///< for absent chunks
   std::optional<error> given_up_;
   std::shared_ptr<const void> kept_; ///< see keep_while_read
 };
 
-/// Makes memory for a file, as arriving_file::make; or has it already.
+/// Creates a file in memory, as arriving_file::make, or finds an existing one.
 using memory_maker = std::function<result<std::shared_ptr<arriving_file>>(
   std::string path, uint64_t bytes, chunk_list chunks, file_descriptor from)>;
 

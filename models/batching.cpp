@@ -48,7 +48,7 @@ result<tensor> gather_one(std::span<const tensor_list> requests, size_t which,
   auto n = dense_bytes(first.type, extents);
   if (!n)
     return n.failure();
-  if (*n == 0) // of runs there may be any number all the same
+  if (*n == 0) // `outer` has no limit for tensors without bytes
     return tensor{first.type, extents, {}};
   byte_buffer out{*n};
   auto* to = out.data();

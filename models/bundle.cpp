@@ -15,14 +15,14 @@ namespace {
 
 constexpr size_t max_code = 256u << 20;
 
-/// Of samples, which are mapped to be looked at only.
+/// Bytes of a samples file.
 constexpr size_t max_samples = 1u << 30;
 
 error wrong_hash(const std::string& path) {
   return {ec::bad_config, path + ": its SHA-256 is not the manifest's"};
 }
 
-/// Maps a file of a bundle that is as long as the manifest says.
+/// Maps a file of a bundle; it must have the size in the manifest.
 result<mapped_file> open_part(const std::string& directory,
                               const std::string& name, uint64_t bytes) {
   auto file = open_file_beneath(directory, name);
@@ -33,11 +33,11 @@ result<mapped_file> open_part(const std::string& directory,
   if (x && x->content.size() != bytes)
     return error{ec::bad_config,
                  path + ": has " + std::to_string(x->content.size())
-                   + " bytes, the manifest says " + std::to_string(bytes)};
+                   + " bytes, expected " + std::to_string(bytes)};
   return x;
 }
 
-/// The manifest and the code.
+/// Reads the manifest and the code.
 result<bundle> open_without_weights(const std::string& directory, verify how) {
   auto file = directory + "/" + manifest_file;
   auto text = read_file_beneath(directory, manifest_file, max_manifest_bytes);
@@ -62,7 +62,7 @@ result<bundle> open_without_weights(const std::string& directory, verify how) {
   return out;
 }
 
-/// The hashes by which the chunks of a bundle's weights are known.
+/// Reads the hashes of the chunks of a bundle's weights.
 result<chunk_list> read_chunk_list(const bundle& x, const_bytes weights) {
   auto& [file, bytes, sha256, chunk] = x.info.weights;
   auto path = x.directory + "/" + file;
@@ -71,7 +71,8 @@ result<chunk_list> read_chunk_list(const bundle& x, const_bytes weights) {
                  path + ": has chunks of " + std::to_string(*chunk)
                    + " bytes, expected " + std::to_string(chunk_bytes)
                    + ": other sizes are for simulated models"};
-  if (x.info.format == 1) // had none: to be believed is only all of it
+  // Has no chunk list: only the whole file can be verified.
+  if (x.info.format == 1)
     return is_right(x.info, weights, sha256)
              ? result<chunk_list>{chunk_list::of(weights)}
              : wrong_hash(path);
@@ -98,7 +99,7 @@ result<void> verify_chunks(const bundle& x, chunk_range which) {
   return x.weights_file->wait(which);
 }
 
-/// The weights of a layer that no earlier one has.
+/// The weights that the layer does not share with an earlier layer.
 std::span<const named_tensor> own_weights(const bundle& x, size_t layer) {
   MILLRACE_ASSERT(layer < x.info.layers.size());
   size_t begin = 0;
@@ -116,7 +117,7 @@ const named_tensor* find_shared(const bundle& x, const shared_parameter& y) {
   return nullptr;
 }
 
-/// Whether the layers account for the weights.
+/// Checks that the layers name exactly the parameters in the weights file.
 result<void> check_weights(const bundle& x) {
   size_t expected = 0;
   for (auto& layer : x.info.layers)
@@ -138,16 +139,15 @@ result<void> check_weights(const bundle& x) {
        ++i) {
     auto& layer = x.info.layers[i];
     if (bytes_of(own_weights(x, i)) != layer.parameter_bytes)
-      return error{ec::bad_config,
-                   x.directory + ": the parameters of layer "
-                     + shown(layer.name)
-                     + " have not the bytes that the manifest says"};
+      return error{ec::bad_config, x.directory + ": the parameters of layer "
+                                     + shown(layer.name)
+                                     + " do not have the size in the manifest"};
   }
   return {};
 }
 
-/// Finds the weights of a bundle on the disk, of which no more is verified than
-/// that takes.
+/// Points the weights of a bundle on the disk at their places, and verifies no
+/// more chunks than that needs.
 result<void> find_verified(bundle& x) {
   auto& file = *x.weights_file;
   auto first = std::min<uint64_t>(1, file.chunks());
@@ -169,24 +169,25 @@ result<void> find_verified(bundle& x) {
 
 } // namespace
 
-bool is_right(const manifest& x, const_bytes content,
+bool is_right(const manifest& info, const_bytes content,
               const std::string& sha256) {
   return sha256
-         == (x.format == 1 ? sha256_hex(content)
-                           : chunk_list::of(content).file_hash());
+         == (info.format == 1 ? sha256_hex(content)
+                              : chunk_list::of(content).file_hash());
 }
 
-result<std::vector<named_tensor>> open_samples(const bundle& x) {
-  if (!x.info.samples)
+result<std::vector<named_tensor>> open_samples(const bundle& opened) {
+  if (!opened.info.samples)
     return std::vector<named_tensor>{};
-  auto& [file, bytes, sha256, unused] = *x.info.samples;
+  auto& [file, bytes, sha256, unused] = *opened.info.samples;
   if (bytes > max_samples)
-    return error{ec::too_large, x.directory + ": more than 1 GiB of samples"};
-  auto part = open_part(x.directory, file, bytes);
+    return error{ec::too_large,
+                 opened.directory + ": more than 1 GiB of samples"};
+  auto part = open_part(opened.directory, file, bytes);
   if (!part)
     return part.failure();
-  auto path = x.directory + "/" + file;
-  if (!is_right(x.info, part->content.view(), sha256))
+  auto path = opened.directory + "/" + file;
+  if (!is_right(opened.info, part->content.view(), sha256))
     return wrong_hash(path);
   auto tensors = read_safetensors(part->content);
   if (!tensors)
@@ -194,8 +195,8 @@ result<std::vector<named_tensor>> open_samples(const bundle& x) {
   return tensors;
 }
 
-result<bool> find_weights(bundle& x) {
-  if (auto& file = x.weights_file) {
+result<bool> find_weights(bundle& opened) {
+  if (auto& file = opened.weights_file) {
     auto whole = true;
     auto tensors = read_safetensors(file->content(), [&]() -> result<void> {
       whole = file->has(chunk_range{0, file->chunks()});
@@ -205,9 +206,9 @@ result<bool> find_weights(bundle& x) {
       return false;
     if (!tensors)
       return std::move(tensors.failure()).within(file->path());
-    x.weights = std::move(*tensors);
+    opened.weights = std::move(*tensors);
   }
-  auto fine = check_weights(x);
+  auto fine = check_weights(opened);
   return fine ? result<bool>{true} : fine.failure();
 }
 
@@ -245,7 +246,7 @@ result<bundle> open_bundle(const std::string& directory, verify how,
         return found.failure();
     }
   }
-  if (!out->weights_file) // else they were looked at when they were found
+  if (!out->weights_file) // else find_weights() has checked them
     if (auto fine = check_weights(*out); !fine)
       return fine.failure();
   if (how != verify::hashes)
@@ -258,23 +259,23 @@ result<bundle> open_bundle(const std::string& directory, verify how,
   return out;
 }
 
-std::vector<named_tensor> weights_of(const bundle& x, size_t first,
+std::vector<named_tensor> weights_of(const bundle& opened, size_t first,
                                      size_t last) {
   std::vector<named_tensor> out;
   for (auto i = first; i < last; ++i) {
-    auto& layer = x.info.layers[i];
-    auto own = own_weights(x, i);
+    auto& layer = opened.info.layers[i];
+    auto own = own_weights(opened, i);
     out.insert(out.end(), own.begin(), own.end());
     for (auto& shared : layer.shares)
-      if (auto* owner = find_shared(x, shared))
+      if (auto* owner = find_shared(opened, shared))
         out.push_back({layer.name + "/" + shared.name, owner->value});
   }
   return out;
 }
 
-uint64_t weight_bytes(const bundle& x, size_t first, size_t last) {
+uint64_t weight_bytes(const bundle& opened, size_t first, size_t last) {
   std::map<const void*, size_t> parts;
-  for (auto& w : weights_of(x, first, last))
+  for (auto& w : weights_of(opened, first, last))
     parts[w.value.data.data()] = w.value.data.size();
   uint64_t n = 0;
   for (auto& [at, bytes] : parts)
@@ -282,38 +283,39 @@ uint64_t weight_bytes(const bundle& x, size_t first, size_t last) {
   return n;
 }
 
-chunk_range chunks_of(const bundle& x, size_t first, size_t last) {
-  auto weights = weights_of(x, first, last);
-  if (weights.empty() || !x.weights_file)
+chunk_range chunks_of(const bundle& opened, size_t first, size_t last) {
+  auto weights = weights_of(opened, first, last);
+  if (weights.empty() || !opened.weights_file)
     return {};
-  auto& all = x.weights_file->content();
+  auto& all = opened.weights_file->content();
   auto begin = all.size(), end = uint64_t{0};
   for (auto& w : weights) {
     auto& bytes = w.value.data;
     if (bytes.data() < all.data() || bytes.data() >= all.data() + all.size())
-      continue; // a copy, of what was there by then
+      continue; // a copy, made while its chunks were present
     auto at = static_cast<uint64_t>(bytes.data() - all.data());
     begin = std::min<uint64_t>(begin, at);
     end = std::max<uint64_t>(end, at + bytes.size());
   }
-  return chunks_over(begin, end, x.weights_file->bytes_of_chunk());
+  return chunks_over(begin, end, opened.weights_file->bytes_of_chunk());
 }
 
-void hand_on_weights(const bundle& x, size_t first, size_t last,
+void hand_on_weights(const bundle& opened, size_t first, size_t last,
                      const std::function<void(const_bytes)>& to) {
   constexpr uint64_t at_a_time = 16;
-  auto all = chunks_of(x, first, last);
-  auto beginning_of = [&](uint64_t chunk) { // no further than the file goes
-    auto whole = x.weights_file->content().size();
+  auto all = chunks_of(opened, first, last);
+  auto beginning_of = [&](uint64_t chunk) { // at most the end of the file
+    auto whole = opened.weights_file->content().size();
     return std::min<size_t>(
-      product(chunk, x.weights_file->bytes_of_chunk()).value_or(whole), whole);
+      product(chunk, opened.weights_file->bytes_of_chunk()).value_or(whole),
+      whole);
   };
   for (auto at = all.first; at < all.last; at += at_a_time) {
     chunk_range some{at, std::min(at + at_a_time, all.last)};
     auto begin = beginning_of(some.first);
-    auto part =
-      x.weights_file->content().slice(begin, beginning_of(some.last) - begin);
-    x.weights_file->when(some, [to, part = std::move(part)](auto& there) {
+    auto part = opened.weights_file->content().slice(
+      begin, beginning_of(some.last) - begin);
+    opened.weights_file->when(some, [to, part = std::move(part)](auto& there) {
       if (there)
         to(part.view());
     });

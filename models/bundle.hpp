@@ -13,65 +13,68 @@
 
 namespace millrace {
 
-/// A bundle ready to be loaded: code read, weights mapped or on their way,
-/// nothing parsed that grows with the weights. Copies share those.
+/// A bundle ready to be loaded: the code is read, the weights are mapped or on
+/// their way. Nothing that grows with the weights is parsed. Copies share code
+/// and weights.
 struct bundle {
   manifest info;
-  std::string directory; ///< or what errors call it by
-  /// What model.yaml says, byte by byte: its SHA-256 is what the bundle is
-  /// known by, for all else is known by what it says.
+  std::string directory; ///< or its name in errors
+  /// The bytes of model.yaml. Their SHA-256 is the content id of the bundle,
+  /// for the manifest holds the hashes of all other files.
   std::string text;
   std::vector<shared_bytes> code;    ///< per layer
-  std::vector<named_tensor> weights; ///< all layers', in file order
-  /// Where these lie, and what tells which of them are there and right. Null
-  /// where there are none, and where a bundle was opened by its sizes alone.
+  std::vector<named_tensor> weights; ///< of all layers, in file order
+  /// The file with the weights; it tracks which chunks are present and
+  /// verified. Null for a bundle without weights, or opened by its sizes alone.
   std::shared_ptr<arriving_file> weights_file;
 };
 
 enum class verify : uint8_t {
-  sizes,           ///< files are there and as long as the manifest says
-  all_but_weights, ///< and every byte is right, but those are yet to be
-                   ///< verified, where they lie
-  into_memory,     ///< the same, but they come into memory by being verified,
-                   ///< and stay as they were, whatever happens to the file
-  hashes           ///< and every byte is right
+  sizes,           ///< files exist and have the sizes in the manifest
+  all_but_weights, ///< also every byte is verified but the weights', which are
+                   ///< verified later, in place
+  into_memory,     ///< the same, but weights are copied into memory as they are
+                   ///< verified, and are independent of the file then
+  hashes           ///< also every byte is verified
 };
 
-/// Opens NAME/VERSION/. `memory` is what its weights come into, if they do.
+/// Opens NAME/VERSION/. `memory` creates the memory for weights
+/// (verify::into_memory).
 /// Errors: unavailable when a file is missing; bad_config when the manifest is
-/// wrong or bytes differ from it, naming the file; what `memory` refuses.
+/// invalid or bytes differ from it, naming the file; errors of `memory`.
 result<bundle> open_bundle(const std::string& directory, verify how,
                            const memory_maker& memory = arriving_file::make);
 
-/// Has the weights be where they are in their file, once what that begins with
-/// is there. False: some lie askew, so all of it has to be there first.
+/// Points `weights` at their places in the file, once the file's header is
+/// present. Returns false if some tensors are not aligned: then the whole file
+/// must be present first.
 /// Errors: bad_config.
-result<bool> find_weights(bundle& x);
+result<bool> find_weights(bundle& opened);
 
-/// Whether a file is what the manifest says of it, which calls that its sha256.
-bool is_right(const manifest& x, const_bytes content,
+/// Whether a file has the `sha256` that the manifest gives for it.
+bool is_right(const manifest& info, const_bytes content,
               const std::string& sha256);
 
-/// What the manifest calls samples; none where it has none.
-/// Errors: as open_bundle's with hashes.
-result<std::vector<named_tensor>> open_samples(const bundle& x);
+/// The samples that the manifest names; empty if it names none.
+/// Errors: as open_bundle with verify::hashes.
+result<std::vector<named_tensor>> open_samples(const bundle& opened);
 
-/// The weights of layers [first, last), in order; behind those of each layer
-/// the ones that it shares, under its own name for them. What two of the layers
-/// share is there twice, in the same memory.
-std::vector<named_tensor> weights_of(const bundle& x, size_t first,
+/// The weights of layers [first, last), in order. Behind the own weights of
+/// each layer come its shared ones, under its own name for them. A tensor
+/// shared by two of the layers is listed twice, with the same memory.
+std::vector<named_tensor> weights_of(const bundle& opened, size_t first,
                                      size_t last);
 
 /// The bytes of the weights of layers [first, last), each counted once.
-uint64_t weight_bytes(const bundle& x, size_t first, size_t last);
+uint64_t weight_bytes(const bundle& opened, size_t first, size_t last);
 
-/// The chunks of the weights file that these lie in.
-chunk_range chunks_of(const bundle& x, size_t first, size_t last);
+/// The chunks of the weights file that hold the weights of these layers.
+chunk_range chunks_of(const bundle& opened, size_t first, size_t last);
 
-/// Hands on what the weights file has of these, 16 chunks at a time, as soon as
-/// they are there: at once, or on the thread that brings the last of them. What
-/// never comes is not spoken of.
-void hand_on_weights(const bundle& x, size_t first, size_t last,
+/// Passes the bytes of these layers' weights to `to`, 16 chunks at a time, as
+/// soon as they are present: at once, or on the thread that brings the last
+/// chunk. Chunks that never arrive are not reported.
+void hand_on_weights(const bundle& opened, size_t first, size_t last,
                      const std::function<void(const_bytes)>& to);
 
 } // namespace millrace

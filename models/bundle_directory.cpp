@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Everything of it, but for samples: what travels, and the weights.
+/// Writes all files of a bundle but its samples.
 result<void> write_bundle(staging_place& to, const bundle& x) {
   auto pieces = travelling::pieces_of(x);
   if (!pieces)
@@ -35,7 +35,7 @@ result<void> write_bundle(staging_place& to, const bundle& x) {
   return {};
 }
 
-/// Whether a folder that could not be opened is no bundle for certain.
+/// Whether a folder that could not be opened is certainly no bundle.
 bool is_none(const std::string& path, const error& why) {
   std::error_code failed;
   return why.code == ec::bad_config
@@ -57,7 +57,7 @@ bundle_directory::listing bundle_directory::list() {
       continue;
     }
     if (!sha256_from_hex(content))
-      continue; // somebody else's
+      continue; // not a folder of the cache
     auto x = open_bundle(path_of(content), verify::sizes);
     std::error_code unknown;
     auto since = i->last_write_time(unknown);
@@ -65,10 +65,10 @@ bundle_directory::listing bundle_directory::list() {
       out.good.push_back(
         {content, std::move(x->info), unknown ? 0ns : now - since});
     else if (x || is_none(path_of(content), x.failure())) {
-      log_event(
-        log_level::error, "cache", "dropped",
-        {{"content", content},
-         {"error", x ? "its manifest is another's" : x.failure().text}});
+      log_event(log_level::error, "cache", "dropped",
+                {{"content", content},
+                 {"error", x ? "its manifest is that of another bundle"
+                             : x.failure().text}});
       wrong.push_back(content);
       ++out.broken;
     }
@@ -82,8 +82,9 @@ result<bundle> bundle_directory::open(const std::string& content, verify how,
                                       const memory_maker& memory) const {
   auto x = open_bundle(path_of(content), how, memory);
   if (x && travelling::id_of(*x) != content)
-    return error{
-      ec::bad_config, path_of(content) + ": its manifest is another's", {}};
+    return error{ec::bad_config,
+                 path_of(content) + ": its manifest is that of another bundle",
+                 {}};
   std::error_code ignored;
   fs::last_write_time(path_of(content), fs::file_time_type::clock::now(),
                       ignored);
@@ -91,12 +92,12 @@ result<bundle> bundle_directory::open(const std::string& content, verify how,
 }
 
 result<void> bundle_directory::keep(const std::string& content,
-                                    const bundle& x) {
+                                    const bundle& opened) {
   auto place = staging_place::make(directory_);
   if (!place)
     return place.failure();
   std::error_code failed, unknown;
-  auto bytes = x.weights_file ? x.weights_file->bytes() : 0;
+  auto bytes = opened.weights_file ? opened.weights_file->bytes() : 0;
   if (auto room = fs::space(directory_, unknown);
       !unknown && room.available < bytes)
     return error{ec::unavailable,
@@ -104,7 +105,7 @@ result<void> bundle_directory::keep(const std::string& content,
                    + format_bytes(room.available) + " are free",
                  {}};
   fs::permissions(directory_, fs::perms::owner_all, failed);
-  if (auto done = write_bundle(*place, x); !done)
+  if (auto done = write_bundle(*place, opened); !done)
     return done;
   drop(content);
   if (failed = place->rename(path_of(content)); failed)

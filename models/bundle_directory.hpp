@@ -9,10 +9,9 @@
 
 namespace millrace {
 
-/// Bundles that came from elsewhere, on this host's disk so that they need not
-/// come again: a folder for each, named by what it is known by. For one node,
-/// whose own the directory is. Calls touch the disk; from any thread, but those
-/// that change something from one.
+/// The node's disk cache of bundles from elsewhere: a folder for each bundle,
+/// named by its content id. Each directory belongs to one node. Calls touch the
+/// disk. Any thread may read; only one thread may change entries.
 class bundle_directory {
 public:
   explicit bundle_directory(std::string directory)
@@ -21,35 +20,35 @@ public:
   struct entry {
     std::string content;
     manifest info;
-    nanoseconds idle{0}; ///< since it was written, or opened last
+    nanoseconds idle{0}; ///< since it was written, or last opened
   };
 
   struct listing {
     std::vector<entry> good;
-    size_t broken = 0; ///< that had been one
+    size_t broken = 0; ///< folders that held a bundle and were removed
   };
 
-  /// What is there. Takes away what is none, such as what a crash left half
-  /// written; what cannot be looked at now is left.
+  /// Lists all bundles. Removes folders that are no bundle, such as
+  /// half-written ones after a crash; folders that cannot be read now are kept.
   listing list();
 
-  /// Whether a bundle's directory is one of these.
+  /// Whether `directory` lies in this cache.
   bool is_one(const std::string& directory) const {
     return directory.starts_with(directory_ + "/");
   }
 
-  /// Opens one, all but the weights verified.
-  /// Errors: as open_bundle's; bad_config where it is another.
+  /// Opens a bundle; by default all but the weights is verified.
+  /// Errors: as open_bundle; bad_config where the folder holds another bundle.
   result<bundle> open(const std::string& content,
                       verify how = verify::all_but_weights,
                       const memory_maker& memory = arriving_file::make) const;
 
-  /// Writes one of which all is there. A crash leaves all of it or nothing that
-  /// counts. Errors: unavailable, with the system's reason; then there is
-  /// nothing of it.
-  result<void> keep(const std::string& content, const bundle& x);
+  /// Writes a complete bundle. A crash leaves all of the bundle or a folder
+  /// that list() removes.
+  /// Errors: unavailable, with the system's reason; then nothing is left.
+  result<void> keep(const std::string& content, const bundle& opened);
 
-  /// It is gone, for those at least who have it not open.
+  /// Removes a bundle. Processes that have it open can still read it.
   void drop(const std::string& content);
 
 private:

@@ -35,7 +35,7 @@ struct alias_file {
   MILLRACE_FIELDS(alias_file, aliases)
 };
 
-/// One way to write each: "7", not "07".
+/// Accepts one notation per number: "7", not "07".
 std::optional<uint64_t> version_in(std::string_view text) {
   auto n = number_in<uint64_t>(text);
   return n && text.front() != '0' ? n : std::nullopt;
@@ -72,7 +72,7 @@ result<void> write_aliases(const std::string& model_directory,
 /// Names of the subdirectories, sorted; none when the directory is missing.
 std::vector<std::string> subdirectories(const std::string& directory) {
   std::vector<std::string> out;
-  std::error_code failed; // what cannot be looked at is not there
+  std::error_code failed; // unreadable entries count as missing
   for (fs::directory_iterator i{directory, failed}, end; !failed && i != end;
        i.increment(failed)) {
     auto name = i->path().filename().string();
@@ -89,11 +89,11 @@ result<bundle> open_version(const std::string& directory,
                             verify how, const memory_maker& memory) {
   auto x = open_bundle(directory, how, memory);
   if (x && x->info.name != name)
-    return error{ec::bad_config, directory + "/model.yaml: says model "
+    return error{ec::bad_config, directory + "/model.yaml: names model "
                                    + shown(x->info.name) + ", expected "
                                    + shown(name) + " as its directory does"};
   if (x && x->info.version != version)
-    return error{ec::bad_config, directory + "/model.yaml: says version "
+    return error{ec::bad_config, directory + "/model.yaml: names version "
                                    + std::to_string(x->info.version)
                                    + ", expected " + std::to_string(version)
                                    + " as its directory does"};
@@ -259,7 +259,7 @@ result<void> bundle_store::check_room(const std::string& name,
   std::error_code failed;
   if (auto target = directory_of(name, version); fs::exists(target, failed))
     return error{ec::conflict, target + " exists already"};
-  // The nearest that is there has to let something be made in it.
+  // The nearest existing directory above has to be writable.
   auto at = fs::path{directory_} / name;
   while (!fs::exists(at, failed) && at.has_parent_path()
          && at != at.parent_path())

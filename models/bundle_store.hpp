@@ -9,12 +9,12 @@
 
 namespace millrace {
 
-/// Those of a model's aliases that point at a version.
+/// The aliases of a model that point at a version.
 std::vector<std::string>
 pointing_at(const std::map<std::string, uint64_t>& aliases, uint64_t version);
 
 /// A directory of bundles, NAME/VERSION/, with NAME/aliases.yaml beside the
-/// versions. Calls touch the disk: for tools and the cache's own thread.
+/// versions. Calls touch the disk: for tools and the thread of the cache.
 class bundle_store {
 public:
   explicit bundle_store(std::string directory)
@@ -23,30 +23,32 @@ public:
   const std::string& directory() const { return directory_; }
 
   struct entry {
-    bundle content;                   ///< by its sizes alone
-    std::vector<std::string> aliases; ///< that point at it
+    bundle content;                   ///< opened by its sizes alone
+    std::vector<std::string> aliases; ///< aliases that point at it
   };
-  /// All bundles, by name and version; broken ones come with why, and so does
-  /// a model whose aliases cannot be read: nobody knows what is meant by them.
+  /// All bundles, by name and version. `broken` has an error for each broken
+  /// bundle, and for each model with an unreadable alias file.
   struct listing {
     std::vector<entry> good;
     std::vector<error> broken;
   };
   listing list() const;
 
-  /// Which version is meant by a number, an alias, or nothing: the alias
-  /// "default", else the newest.
-  /// Errors: unknown_model, naming what there is instead; bad_config when the
-  /// aliases cannot be read.
+  /// The version for a number, an alias, or an empty text: then the alias
+  /// "default", else the newest version.
+  /// Errors: unknown_model, with the known names; bad_config when the aliases
+  /// cannot be read.
   result<uint64_t> resolve(const std::string& name,
                            const std::string& version) const;
 
-  /// The directory of the version that is meant. Errors: as resolve.
+  /// The directory of the resolved version.
+  /// Errors: as resolve.
   result<std::string> find(const std::string& name,
                            const std::string& version) const;
 
-  /// The bundle found so, opened. Errors: as resolve and open_bundle;
-  /// bad_config when its manifest has another version than its directory.
+  /// Opens the bundle that resolve() selects.
+  /// Errors: as resolve and open_bundle; bad_config when the manifest has
+  /// another version than the directory.
   result<bundle> open(const std::string& name, const std::string& version,
                       verify how,
                       const memory_maker& memory = arriving_file::make) const;
@@ -66,12 +68,12 @@ public:
   /// Errors: bad_request when there is no earlier one.
   result<uint64_t> rollback(const std::string& name, const std::string& alias);
 
-  /// Whether add could put that version in place, as far as can be known
-  /// before. Errors: as add.
+  /// Whether add() could store that version, as far as can be checked before.
+  /// Errors: as add.
   result<void> check_room(const std::string& name, uint64_t version) const;
 
-  /// Puts a bundle in place: the files, then the manifest, then in one rename
-  /// the directory; the first version also becomes "default".
+  /// Stores a bundle: first the files, then the manifest, then one rename of
+  /// the directory. The first version also becomes "default".
   /// Errors: conflict when the version exists; unavailable.
   result<std::string> add(const manifest& info,
                           const std::map<std::string, std::string>& files);

@@ -10,12 +10,12 @@
 
 namespace millrace {
 
-/// Bytes of a chunk, in which files of a bundle are verified and travel. The
-/// last chunk of a file may be shorter. Contents without bytes, which only the
-/// simulator has, may have chunks of another size.
+/// Bytes of a chunk, the unit in which files of a bundle are verified and sent.
+/// The last chunk of a file may be shorter. Contents without bytes, which only
+/// the simulator has, may have chunks of another size.
 inline constexpr uint64_t chunk_bytes = uint64_t{1} << 20;
 
-/// FILE's list lies beside it in FILE.chunks.
+/// The chunk list of FILE lies beside it in FILE.chunks.
 inline constexpr auto chunk_list_suffix = ".chunks";
 
 /// How many chunks a file has.
@@ -32,7 +32,7 @@ struct chunk_range {
   friend auto operator<=>(const chunk_range&, const chunk_range&) = default;
 };
 
-/// Those that bytes [begin, end) lie in; none where there are no bytes.
+/// The chunks that hold bytes [begin, end); none for an empty range.
 constexpr chunk_range chunks_over(uint64_t begin, uint64_t end,
                                   uint64_t chunk = chunk_bytes) {
   return begin >= end ? chunk_range{}
@@ -40,12 +40,12 @@ constexpr chunk_range chunks_over(uint64_t begin, uint64_t end,
 }
 
 /// The SHA-256 of each chunk of a file, in order, so that a part of the file
-/// can be verified without the rest. What stands for the file as a whole is the
-/// SHA-256 of this list as text, a line of hexadecimal digits for each chunk:
+/// can be verified without the rest. The hash of the whole file is the SHA-256
+/// of this list as text, one line of hexadecimal digits per chunk:
 ///
 ///     split -b 1M --filter=sha256sum FILE | cut -c-64 | sha256sum
 ///
-/// and of a file of one chunk, or none, simply its own.
+/// For a file of at most one chunk it is the file's own SHA-256.
 class chunk_list {
 public:
   chunk_list() = default;
@@ -58,21 +58,21 @@ public:
   static chunk_list of_identity(const std::string& content, uint64_t bytes,
                                 uint64_t chunk);
 
-  /// Reads the text of a file's list. `hash` is the file's.
-  /// Errors: bad_config, unless it is the list that the hash stands for, and
-  /// that of a file of so many bytes.
+  /// Parses a chunk list from its text.
+  /// Errors: bad_config when the list does not match `hash`, the hash of the
+  /// file, or does not fit a file of `bytes` bytes.
   static result<chunk_list> read(std::string_view text, uint64_t bytes,
                                  const std::string& hash,
                                  uint64_t chunk = chunk_bytes);
 
-  /// Of a file of one chunk or none, which needs no list. Errors: bad_config
-  /// where the hash is none.
+  /// The list of a file with at most one chunk, which needs no text.
+  /// Errors: bad_config for an invalid hash.
   static result<chunk_list> of_short_file(uint64_t bytes,
                                           const std::string& hash,
                                           uint64_t chunk = chunk_bytes);
 
   std::string text() const;
-  /// Of a file of so many bytes.
+  /// Bytes of the text of the list of a file with `bytes` bytes.
   static uint64_t text_bytes(uint64_t bytes, uint64_t chunk = chunk_bytes) {
     return chunks_in(bytes, chunk) * (2 * sizeof(sha256_digest) + 1);
   }
@@ -82,7 +82,7 @@ public:
   /// Bytes of each chunk but the last.
   uint64_t bytes_of_chunk() const { return chunk_; }
 
-  /// Whether that chunk holds these bytes.
+  /// Whether `content` has the hash of this chunk.
   bool matches(size_t chunk, const_bytes content) const {
     return sha256(content) == hashes_.at(chunk);
   }

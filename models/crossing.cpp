@@ -42,71 +42,72 @@ std::vector<std::string> value_names(const std::vector<passed_value>& xs) {
   return out;
 }
 
-std::vector<std::string> crossing(const manifest& x, size_t layer) {
-  MILLRACE_ASSERT(layer <= x.layers.size());
+std::vector<std::string> crossing(const manifest& info, size_t layer) {
+  MILLRACE_ASSERT(layer <= info.layers.size());
   std::vector<std::string> out;
-  if (layer == x.layers.size()) {
-    for (auto& output : x.signature.outputs)
+  if (layer == info.layers.size()) {
+    for (auto& output : info.signature.outputs)
       out.push_back(output.name);
     return out;
   }
   std::set<std::string> taken;
-  for (auto i = layer; i < x.layers.size(); ++i)
-    taken.insert(x.layers[i].takes.begin(), x.layers[i].takes.end());
-  for (auto& input : x.signature.inputs)
+  for (auto i = layer; i < info.layers.size(); ++i)
+    taken.insert(info.layers[i].takes.begin(), info.layers[i].takes.end());
+  for (auto& input : info.signature.inputs)
     if (layer == 0 || taken.contains(input.name))
       out.push_back(input.name);
   for (size_t i = 0; i < layer; ++i)
-    for (auto& value : x.layers[i].gives)
+    for (auto& value : info.layers[i].gives)
       if (taken.contains(value.name))
         out.push_back(value.name);
   return out;
 }
 
-std::vector<stage_neighbours> stage_graph(const manifest& x,
+std::vector<stage_neighbours> stage_graph(const manifest& info,
                                           std::span<const size_t> cuts) {
   MILLRACE_ASSERT(std::is_sorted(cuts.begin(), cuts.end()));
   std::vector<stage_neighbours> out(cuts.size() + 1);
   std::map<std::string_view, size_t> givers;
-  for (size_t i = 0; i < x.layers.size(); ++i) {
+  for (size_t i = 0; i < info.layers.size(); ++i) {
     auto at = std::upper_bound(cuts.begin(), cuts.end(), i);
     auto stage = static_cast<size_t>(at - cuts.begin());
-    for (auto& name : x.layers[i].takes) {
+    for (auto& name : info.layers[i].takes) {
       auto giver = givers.find(name);
       if (giver == givers.end() || giver->second == stage)
-        continue; // one of the model's inputs, or its own
+        continue; // an input of the model, or a value of the same stage
       out[stage].takes_from.insert(giver->second);
       out[giver->second].gives_to.insert(stage);
     }
-    for (auto& value : x.layers[i].gives)
+    for (auto& value : info.layers[i].gives)
       givers[value.name] = stage;
   }
   return out;
 }
 
-result<tensor_list> zeros_as_inputs(const manifest& x, size_t rows,
+result<tensor_list> zeros_as_inputs(const manifest& info, size_t rows,
                                     size_t extent) {
-  auto s = x.signature;
+  auto s = info.signature;
   s.usual_extent = static_cast<int64_t>(extent);
   return zeros_of(s, s.inputs, static_cast<int64_t>(rows));
 }
 
-result<tensor_list> zeros_across(const manifest& x, size_t layer, size_t rows) {
-  auto& s = x.signature;
+result<tensor_list> zeros_across(const manifest& info, size_t layer,
+                                 size_t rows) {
+  auto& s = info.signature;
   auto n = static_cast<int64_t>(rows);
   if (layer == 0)
     return zeros_of(s, s.inputs, n);
-  if (layer == x.layers.size())
+  if (layer == info.layers.size())
     return zeros_of(s, s.outputs, n);
   std::map<std::string_view, const tensor_spec*> inputs;
   for (auto& spec : s.inputs)
     inputs[spec.name] = &spec;
   std::map<std::string_view, const passed_value*> passed;
   for (size_t i = 0; i < layer; ++i)
-    for (auto& value : x.layers[i].gives)
+    for (auto& value : info.layers[i].gives)
       passed[value.name] = &value;
   tensor_list out;
-  for (auto& name : crossing(x, layer)) {
+  for (auto& name : crossing(info, layer)) {
     auto i = inputs.find(name);
     auto zeros =
       i != inputs.end()
@@ -123,7 +124,7 @@ namespace {
 
 constexpr size_t warm_up_bytes_max = 16u << 10;
 
-/// Nothing where the manifest has no such row, or one that is none.
+/// The manifest's row for warm-ups; none if it is missing or invalid.
 std::optional<tensor_list> read_warm_up_row(const manifest& x) {
   auto& text = x.warm_up;
   if (text.empty() || text.size() > 2 * warm_up_bytes_max)
@@ -165,18 +166,19 @@ result<std::string> write_warm_up_row(const signature& s,
   sodium_bin2base64(out.data(), out.size(),
                     reinterpret_cast<const unsigned char*>(text->data()),
                     text->size(), sodium_base64_VARIANT_ORIGINAL);
-  out.pop_back(); // a zero
+  out.pop_back(); // the terminating zero
   return out;
 }
 
-result<tensor_list> warm_up_inputs(const manifest& x, size_t layer,
+result<tensor_list> warm_up_inputs(const manifest& info, size_t layer,
                                    size_t rows) {
-  auto row = layer == 0 ? read_warm_up_row(x) : std::nullopt;
+  auto row = layer == 0 ? read_warm_up_row(info) : std::nullopt;
   if (!row)
-    return zeros_across(x, layer, rows);
-  if (x.signature.batch_axis < 0)
+    return zeros_across(info, layer, rows);
+  if (info.signature.batch_axis < 0)
     return std::move(*row);
-  return gather(std::vector<tensor_list>(rows, *row), x.signature.batch_axis);
+  return gather(std::vector<tensor_list>(rows, *row),
+                info.signature.batch_axis);
 }
 
 } // namespace millrace

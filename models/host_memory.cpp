@@ -23,24 +23,24 @@ namespace millrace {
 
 namespace {
 
-/// What one process asks another.
+/// A request for the file with this hash.
 struct question {
   std::array<char, 2 * sizeof(sha256_digest)> hash;
   uint64_t bytes = 0;
 };
 
-/// With the file, where it is there.
+/// Carries the file's descriptor if it is there.
 struct answer {
   bool is_there = false;
 };
 
-/// So many may ask at a time.
+/// Connections that may wait to be accepted.
 constexpr int backlog = 64;
 constexpr auto suffix = ".socket";
 constexpr int whole_seals =
   F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
 
-/// Makes a folder that only this user can enter, or finds that it is one.
+/// Creates a folder that only this user can enter; accepts an existing one.
 result<void> make_own_folder(const std::string& path) {
   if (::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
     return system_error(path, "make it");
@@ -50,9 +50,7 @@ result<void> make_own_folder(const std::string& path) {
   if (!S_ISDIR(x.st_mode) || x.st_uid != ::geteuid()
       || (x.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     return error{ec::forbidden,
-                 path
-                   + ": is not a folder of this user's that nobody else can"
-                     " enter"};
+                 path + ": expected a folder of this user, with mode 0700"};
   return {};
 }
 
@@ -69,7 +67,7 @@ int bind_to(const file_descriptor& x, const sockaddr_un& to) {
   return ::bind(x.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
 }
 
-/// Whether a process of this user's is at the other end.
+/// Whether the peer is a process of this user.
 bool is_own(const file_descriptor& connection) {
   ucred other{};
   socklen_t n = sizeof other;
@@ -78,8 +76,9 @@ bool is_own(const file_descriptor& connection) {
          && other.uid == ::geteuid();
 }
 
-/// The right to read a file into memory, by that hash: of one process that uses
-/// the folder at a time, until it is dropped. None while another has it.
+/// The right to read the file with this hash into memory. One process per
+/// folder has it at a time, until the descriptor is closed. None while another
+/// process has it.
 file_descriptor claim(const std::string& folder, const std::string& hash) {
   auto path = std::filesystem::path{folder}.parent_path().string() + "/claims";
   auto both = folder + hash;
@@ -89,7 +88,7 @@ file_descriptor claim(const std::string& folder, const std::string& hash) {
   struct flock one {};
   one.l_type = F_WRLCK;
   one.l_whence = SEEK_SET;
-  // A byte of a file that has none stands for each.
+  // Locks one byte of an empty file; the offset is derived from the hash.
   one.l_start = static_cast<off_t>(std::stoull(number, nullptr, 16));
   one.l_len = 1;
   if (out && ::fcntl(out.get(), F_OFD_SETLK, &one) != 0)
@@ -97,7 +96,7 @@ file_descriptor claim(const std::string& folder, const std::string& hash) {
   return out;
 }
 
-/// None where nobody is there; what a process that has ended left goes.
+/// Connects to a process; none if it has ended: then its socket is removed.
 file_descriptor connect_to(const std::string& socket) {
   auto to = address_of(socket);
   file_descriptor out{
@@ -112,7 +111,8 @@ file_descriptor connect_to(const std::string& socket) {
   return file_descriptor{};
 }
 
-/// What one process has by that hash; no file: nothing, or nobody is there.
+/// The file with this hash in another process; none if it has no such file or
+/// has ended.
 file_descriptor ask(const std::string& socket, const question& what) {
   auto connection = connect_to(socket);
   answer said;
@@ -126,7 +126,7 @@ file_descriptor ask(const std::string& socket, const question& what) {
   return std::move(files[0]);
 }
 
-/// Of all who use a folder.
+/// The sockets of all processes that use a folder.
 std::vector<std::string> sockets_in(const std::string& folder) {
   std::vector<std::string> out;
   std::error_code failed;
@@ -137,17 +137,17 @@ std::vector<std::string> sockets_in(const std::string& folder) {
   return out;
 }
 
-/// Removes what processes that were killed have left, on hosts of any name.
+/// Removes sockets and folders of killed processes, for all host names.
 void tidy_up(const std::string& above) {
   std::error_code failed;
   std::filesystem::directory_iterator i{above, failed}, end;
   for (; !failed && i != end; i.increment(failed))
     for (auto& socket : sockets_in(i->path().string()))
       if (!connect_to(socket))
-        ::rmdir(i->path().c_str()); // unless somebody is there
+        ::rmdir(i->path().c_str()); // fails if a process still uses the folder
 }
 
-/// Whether nobody can change a file of so many bytes any more.
+/// Whether a file of `bytes` bytes is sealed, so that no process can change it.
 bool is_sealed(const file_descriptor& x, uint64_t bytes) {
   struct stat s {};
   return (::fcntl(x.get(), F_GET_SEALS) & whole_seals) == whole_seals
@@ -175,7 +175,8 @@ host_memory::join(const std::string& folder) {
     return ends.failure();
   out->end_ = std::move(*ends);
   auto shown = out->listen();
-  if (!shown && make_own_folder(folder)) // who left last has removed it
+  // The last user of the folder has just removed it.
+  if (!shown && make_own_folder(folder))
     shown = out->listen();
   if (!shown)
     return shown.failure();
@@ -187,11 +188,11 @@ host_memory::~host_memory() {
   end_.second = file_descriptor{};
   if (!name_.empty())
     ::unlink((folder_ + "/" + name_).c_str());
-  ::rmdir(folder_.c_str()); // unless others are there
+  ::rmdir(folder_.c_str()); // fails if other processes use the folder
 }
 
-/// Under a name that others look at once it can be connected to, so that they
-/// never take it for one of a process that has ended.
+/// Creates the socket under a hidden name and renames it once it accepts
+/// connections, so that other processes never take it for a dead one.
 result<void> host_memory::listen() {
   listening_ = file_descriptor{
     ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
@@ -208,7 +209,7 @@ result<void> host_memory::listen() {
   return {};
 }
 
-/// Answers until the end.
+/// Answers requests until the destructor runs.
 void host_memory::serve() {
   for (;;) {
     std::array<pollfd, 2> some{pollfd{listening_.get(), POLLIN, 0},
@@ -219,7 +220,7 @@ void host_memory::serve() {
       return;
     file_descriptor connection{
       ::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC)};
-    if (!connection) // too many files are open, or nobody is there any more
+    if (!connection) // too many open files, or the client has closed
       wait_for(end_.first, steady_now() + patience);
     question what;
     if (!connection || !is_own(connection)

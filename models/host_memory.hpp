@@ -9,34 +9,36 @@
 
 namespace millrace {
 
-/// Weights that the processes of one user on a host have in memory for each
-/// other: what one of them has verified and sealed the others map, so that it
-/// is read and verified once, and there is one copy of it, however many use it.
+/// Weights in memory that the processes of one user on a host share. A file
+/// that one process has verified and sealed is mapped by the others, so that it
+/// is read and verified once, and the host holds one copy of it.
 ///
-/// Each listens on a socket in a folder that only this user can enter, and
-/// hands out a file (unix(7), SCM_RIGHTS) for as long as anybody uses it there.
-/// When the last process that has it ends, the memory goes with it. As to
-/// trust: a process of the same user could as well write into this one.
+/// Each process listens on a socket in a folder that only this user can enter,
+/// and passes a file (unix(7), SCM_RIGHTS) while it is in use there. The memory
+/// is freed when the last process that maps it ends. Trust: a process of the
+/// same user could write into this process anyway.
 class host_memory : public std::enable_shared_from_this<host_memory> {
 public:
-  /// A process that stands still is not waited for longer.
+  /// Longest wait for a process that does not answer.
   static constexpr auto patience = 200ms;
 
-  /// Joins those that have named the same folder, which is made if it is not
-  /// there. Errors: unavailable, with the system's reason; forbidden when
-  /// others than this user could put something there.
+  /// Joins the processes that use the same folder, which is created if it does
+  /// not exist.
+  /// Errors: unavailable, with the system's reason; forbidden when another user
+  /// could write into the folder.
   static result<std::shared_ptr<host_memory>> join(const std::string& folder);
 
-  /// Where this user's processes meet that say they are on a host of that
+  /// The folder of this user's processes that are configured with the same host
   /// name.
   static std::string folder_of(const std::string& host);
 
   ~host_memory();
 
-  /// A file that a process of this host has whole; else a new one, as
-  /// arriving_file::make's, which the others can have once it is whole. A file
-  /// on the disk is read by one of them at a time.
-  /// Errors: as make's; conflict while another process reads it: ask again.
+  /// Maps a file that a process of this host has completely; else creates one,
+  /// as arriving_file::make, which is shared once it is complete. A file on the
+  /// disk is read by one process at a time.
+  /// Errors: as make; conflict while another process reads the file: retry
+  /// later.
   result<std::shared_ptr<arriving_file>>
   open(std::string path, uint64_t bytes, chunk_list chunks,
        file_descriptor from = file_descriptor{});
@@ -58,15 +60,17 @@ private:
 
   std::string folder_;
   file_descriptor listening_;
-  std::string name_; ///< of the socket, once it can be asked
-  std::pair<file_descriptor, file_descriptor> end_; ///< closed: serve no more
+  std::string name_; ///< of the socket, once it accepts connections
+  /// Closing .second ends serve().
+  std::pair<file_descriptor, file_descriptor> end_;
   std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<arriving_file>> whole_; ///< by hash
+  /// complete files by hash
+  std::map<std::string, std::weak_ptr<arriving_file>> whole_;
   worker_thread thread_{"host-memory"};
 };
 
-/// Makes memory that the processes on a host of that name share. Where they
-/// cannot, the log says why, and each has its own.
+/// A maker of memory that the processes of one host name share. If sharing
+/// fails, the log has the reason, and each process has its own memory.
 memory_maker memory_shared_on(const std::string& host);
 
 } // namespace millrace

@@ -13,9 +13,9 @@ namespace millrace {
 
 namespace {
 
-constexpr uint64_t most_parameters = 100'000; ///< what a weights file may have
+constexpr uint64_t most_parameters = 100'000; ///< in a weights file
 
-/// A relative path of plain components: it cannot leave the bundle.
+/// Whether a path is relative and plain: it cannot leave the bundle.
 bool stays_inside(const std::string& path) {
   if (path.empty() || path.size() > 255)
     return false;
@@ -25,7 +25,7 @@ bool stays_inside(const std::string& path) {
   return true;
 }
 
-/// What is wrong with what it says of its size; empty: nothing.
+/// The defect in the sizes of a value; empty: none.
 std::string objection(const passed_value& x) {
   constexpr size_t most_row_bytes = size_t{1} << 30;
   auto more = shape::of(x.per_row);
@@ -46,16 +46,16 @@ std::string objection(const passed_value& x) {
   return bytes && *bytes <= most_row_bytes ? "" : "has rows of more than 1 GiB";
 }
 
-/// Whether each layer takes what there is by then, and gives what is new.
+/// Checks that each layer takes only known values, and gives only new ones.
 result<void> check_passing(const manifest& x) {
-  constexpr size_t most = 64; // what a stage takes at once
+  constexpr size_t most = 64; // inputs of one stage
   if (x.layers.size() == 1) {
     auto& all = x.layers[0];
     if (all.takes.empty() && all.gives.empty())
       return {};
     return error{ec::bad_config,
                  "layers: " + shown(all.name)
-                   + " is the whole model, and names what it takes or gives",
+                   + " is the whole model, and must not name inputs or outputs",
                  {}};
   }
   std::set<std::string> there;
@@ -70,15 +70,15 @@ result<void> check_passing(const manifest& x) {
       return refuse("takes or gives more than 64 tensors");
     for (auto& name : layer.takes)
       if (!there.contains(name))
-        return refuse("takes " + shown(name) + ", which no layer before gives");
+        return refuse("takes " + shown(name)
+                      + ", which no earlier layer gives");
     auto last = &layer == &x.layers.back();
     if (last != layer.gives.empty())
-      return refuse(last ? "is the last and gives what has a name"
-                         : "gives nothing to those behind it");
+      return refuse(last ? "is the last, and must not name its outputs"
+                         : "gives nothing to later layers");
     for (auto& value : layer.gives) {
       if (!there.insert(value.name).second)
-        return refuse("gives " + shown(value.name)
-                      + ", which is there already");
+        return refuse("gives " + shown(value.name) + ", which exists already");
       if (auto why = objection(value); !why.empty())
         return refuse("gives " + shown(value.name) + ", which " + why);
     }
@@ -122,7 +122,7 @@ result<void> check(const manifest& x, const std::string& file) {
     for (auto& y : layer.shares)
       if (y.layer > static_cast<uint64_t>(&layer - x.layers.data()))
         return refuse("layers: " + shown(layer.name) + " shares "
-                      + shown(y.name) + " with a layer behind it");
+                      + shown(y.name) + " with a later layer");
   }
   if (auto fine = check_passing(x); !fine)
     return refuse(fine.failure().text);
@@ -137,10 +137,10 @@ result<void> check(const manifest& x, const std::string& file) {
 
 } // namespace
 
-size_t first_needed(const manifest& x, size_t first, size_t last) {
+size_t first_needed(const manifest& info, size_t first, size_t last) {
   auto out = first;
   for (auto i = first; i < last; ++i)
-    for (auto& y : x.layers[i].shares)
+    for (auto& y : info.layers[i].shares)
       out = std::min<size_t>(out, y.layer);
   return out;
 }
@@ -165,8 +165,8 @@ result<manifest> parse_manifest(const std::string& text,
   return out;
 }
 
-std::string print_manifest(const manifest& x) {
-  return yaml_writer::write(x);
+std::string print_manifest(const manifest& info) {
+  return yaml_writer::write(info);
 }
 
 } // namespace millrace

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
 
-/// NumPy's descriptor of each dtype, in our order; BF16 has none.
+/// NumPy's descriptor of each dtype, in the order of dtype; BF16 has none.
 constexpr std::array<std::string_view, 10> descriptors{
   "|b1", "|u1", "|i1", "<i2", "<i4", "<i8", "<f2", "", "<f4", "<f8"};
 
@@ -92,15 +92,16 @@ result<tensor> read_npy(const shared_bytes& file) {
   return made;
 }
 
-result<std::string> write_npy(const tensor& x) {
-  auto descriptor = descriptors[static_cast<size_t>(x.type)];
+result<std::string> write_npy(const tensor& values) {
+  auto descriptor = descriptors[static_cast<size_t>(values.type)];
   if (descriptor.empty())
-    return refused("NumPy has no dtype for " + std::string{to_string(x.type)});
+    return refused("NumPy has no dtype for "
+                   + std::string{to_string(values.type)});
   auto header =
     "{'descr': '" + std::string{descriptor}
     + "', 'fortran_order': False, 'shape': ("
-    + joined(x.extents, ", ", [](int64_t n) { return std::to_string(n); })
-    + (x.extents.rank() == 1 ? ",), }" : "), }");
+    + joined(values.extents, ", ", [](int64_t n) { return std::to_string(n); })
+    + (values.extents.rank() == 1 ? ",), }" : "), }");
   header.resize(rounded_up(header.size() + 11, 64) - 11, ' ');
   header += '\n';
   std::string out{magic};
@@ -109,7 +110,7 @@ result<std::string> write_npy(const tensor& x) {
   auto size = static_cast<uint16_t>(header.size());
   out.append(reinterpret_cast<const char*>(&size), sizeof size);
   out += header;
-  out += x.data.text();
+  out += values.data.text();
   return out;
 }
 

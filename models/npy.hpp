@@ -9,11 +9,11 @@ namespace millrace {
 
 /// Reads NumPy's .npy format, versions 1 to 3 (numpy.lib.format), in memory.
 /// Little-endian numbers in C order only.
-/// Errors: bad_request, saying what was found; object arrays (pickles) are
+/// Errors: bad_request, with the found value; object arrays (pickles) are
 /// refused.
 result<tensor> read_npy(const shared_bytes& file);
 
 /// The bytes of a version 1 .npy file. BF16 has no NumPy type: bad_request.
-result<std::string> write_npy(const tensor& x);
+result<std::string> write_npy(const tensor& values);
 
 } // namespace millrace

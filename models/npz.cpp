@@ -67,7 +67,7 @@ result<std::vector<named_tensor>> read_npz(const std::string& path) {
 
 result<void> write_npz(const std::string& path,
                        const std::vector<named_tensor>& xs) {
-  std::vector<std::string> arrays; // which the archive reads when it is closed
+  std::vector<std::string> arrays; // read by zip_close
   for (auto& x : xs) {
     auto text = write_npy(x.value);
     if (!text)

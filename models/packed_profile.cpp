@@ -11,7 +11,7 @@ namespace {
 
 using named_values = std::map<std::string, double>;
 
-/// The places of names, in the order in which they come.
+/// Collects names; returns the index of each, in order of first use.
 class name_list {
 public:
   explicit name_list(std::vector<std::string>& out) : out_(out) {}
@@ -28,7 +28,7 @@ private:
   std::vector<std::string>& out_;
 };
 
-/// Takes numbers from the front, as long as they are what they have to be.
+/// Reads numbers in order, as long as they are valid.
 class point_reader {
 public:
   explicit point_reader(const packed_profile& x) : x_(x) {}
@@ -48,7 +48,7 @@ private:
     return true;
   }
 
-  /// A whole number below that one.
+  /// Reads a whole number below `end`.
   bool read(size_t& out, size_t end) {
     double x = 0;
     if (!read(x) || !(x >= 0 && x < static_cast<double>(end))
@@ -82,8 +82,8 @@ private:
 
 } // namespace
 
-packed_profile pack(const profile& x) {
-  packed_profile out{x.model, x.layers, x.sources, {}, {}};
+packed_profile pack(const profile& measured) {
+  packed_profile out{measured.model, measured.layers, measured.sources, {}, {}};
   name_list place_of{out.names};
   auto& to = out.numbers;
   auto add = [&](const named_values& xs) {
@@ -93,7 +93,7 @@ packed_profile pack(const profile& x) {
       to.push_back(value);
     }
   };
-  for (auto& p : x.points) {
+  for (auto& p : measured.points) {
     to.push_back(place_of(p.device));
     to.push_back(p.batch);
     add(p.dimensions);
@@ -102,26 +102,27 @@ packed_profile pack(const profile& x) {
   return out;
 }
 
-result<profile> unpack(const packed_profile& x) {
+result<profile> unpack(const packed_profile& packed) {
   constexpr size_t longest_name = 100;    // each point has its own copy
-  constexpr size_t most_numbers = 65'536; // what a message's list may have
+  constexpr size_t most_numbers = 65'536; // upper limit of a list in a message
   auto refuse = [&](const std::string& why) {
-    return error{ec::bad_request, "the profile of " + shown(x.model) + why, {}};
+    return error{
+      ec::bad_request, "the profile of " + shown(packed.model) + why, {}};
   };
-  std::vector<std::string_view> names{x.names.begin(), x.names.end()};
-  for (auto& [kind, source] : x.sources)
+  std::vector<std::string_view> names{packed.names.begin(), packed.names.end()};
+  for (auto& [kind, source] : packed.sources)
     names.insert(names.end(), {kind, source});
   for (auto name : names)
     if (name.size() > longest_name)
       return refuse(" has a name of " + std::to_string(name.size())
                     + " bytes, expected at most "
                     + std::to_string(longest_name));
-  if (x.numbers.size() > most_numbers)
-    return refuse(" has " + std::to_string(x.numbers.size())
+  if (packed.numbers.size() > most_numbers)
+    return refuse(" has " + std::to_string(packed.numbers.size())
                   + " numbers in all, expected at most "
                   + std::to_string(most_numbers));
-  profile out{x.model, {}, x.layers, x.sources};
-  point_reader from{x};
+  profile out{packed.model, {}, packed.layers, packed.sources};
+  point_reader from{packed};
   while (!from.at_end())
     if (!from.read(out.points.emplace_back()))
       return refuse(" is no profile from points["

@@ -42,13 +42,13 @@ double curve::at(double batch) const {
   return left->second + slope * (batch - left->first);
 }
 
-curve& curve::operator+=(const curve& x) {
-  if (empty() || x.empty())
-    return empty() ? *this = x : *this;
+curve& curve::operator+=(const curve& other) {
+  if (empty() || other.empty())
+    return empty() ? *this = other : *this;
   curve sum;
-  for (const curve* one : {static_cast<const curve*>(this), &x})
+  for (const curve* one : {static_cast<const curve*>(this), &other})
     for (auto& [batch, value] : one->points_)
-      sum.add(batch, at(batch) + x.at(batch));
+      sum.add(batch, at(batch) + other.at(batch));
   return *this = std::move(sum);
 }
 
@@ -63,18 +63,18 @@ void curve::prolong_alone() {
     add(2 * points_[0].first, 2 * points_[0].second);
 }
 
-std::set<std::string> devices_in(const profile& x) {
+std::set<std::string> devices_in(const profile& measured) {
   std::set<std::string> out;
-  for (auto& p : x.points)
+  for (auto& p : measured.points)
     out.insert(p.device);
   return out;
 }
 
-curve curve_of(const profile& x, const std::string& metric,
+curve curve_of(const profile& measured, const std::string& metric,
                const std::string& device,
                const std::map<std::string, double>& dimensions) {
   curve out;
-  for (auto& p : x.points)
+  for (auto& p : measured.points)
     if (p.device == device && p.dimensions == dimensions
         && p.metrics.contains(metric))
       out.add(p.batch, p.metrics.at(metric));
@@ -83,18 +83,19 @@ curve curve_of(const profile& x, const std::string& metric,
   return out;
 }
 
-curve curve_of_layers(const profile& x, const std::string& metric,
+curve curve_of_layers(const profile& measured, const std::string& metric,
                       const std::string& device, size_t first, size_t last,
                       size_t layers) {
   auto of_layer = [&](size_t i) {
-    return curve_of(x, metric, device, {{"layer", static_cast<double>(i)}});
+    return curve_of(measured, metric, device,
+                    {{"layer", static_cast<double>(i)}});
   };
   auto alike =
     layers > 0 && !of_layer(layers - 1).empty() && of_layer(layers).empty();
   curve out;
   for (auto i = first; alike && i < last; ++i)
     out += of_layer(i);
-  auto whole = curve_of(x, metric, device);
+  auto whole = curve_of(measured, metric, device);
   auto all = last - first == layers;
   if (!whole.empty() && (all || out.empty())) {
     out = std::move(whole);
@@ -105,7 +106,7 @@ curve curve_of_layers(const profile& x, const std::string& metric,
 
 namespace {
 
-/// Of one model, or of several.
+/// A file with one profile, or with several in `models`.
 struct profile_file {
   std::string model;
   std::vector<profile_point> points;
@@ -131,7 +132,7 @@ bool is_layer(double x) {
   return x >= 0 && x < max_profiled_layers && x == std::floor(x);
 }
 
-/// What is wrong with a point; empty: nothing.
+/// The defect of a point; empty: none.
 std::string flaw_of(const profile_point& x) {
   if (x.device.empty())
     return "device: empty, expected the name of a kind of device";
@@ -149,12 +150,12 @@ std::string flaw_of(const profile_point& x) {
   return {};
 }
 
-/// What is wrong with its layers: one below others of which it does not say how
-/// long it runs, or that none takes any time; empty: nothing.
+/// The defect of the layers: a layer without execute_seconds below others that
+/// have them, or no layer with a time above 0. Empty: none.
 std::string gap_in(const profile& x) {
   struct known_layers {
     size_t all = 0;
-    std::map<size_t, double> run; ///< seconds, of all sizes of batch
+    std::map<size_t, double> run; ///< sum of seconds, over all batch sizes
   };
   std::map<std::string, known_layers> layers;
   for (auto& p : x.points)
@@ -181,20 +182,21 @@ std::string gap_in(const profile& x) {
 
 } // namespace
 
-result<void> check_profile(const profile& x) {
+result<void> check_profile(const profile& measured) {
   auto refuse = [&](const std::string& why) {
-    return error{ec::bad_request, "the profile of " + shown(x.model) + why, {}};
+    return error{
+      ec::bad_request, "the profile of " + shown(measured.model) + why, {}};
   };
-  if (auto fine = check_name("model", x.model); !fine)
+  if (auto fine = check_name("model", measured.model); !fine)
     return fine;
-  if (x.points.empty() || x.points.size() > max_profile_points)
-    return refuse(" has " + std::to_string(x.points.size())
+  if (measured.points.empty() || measured.points.size() > max_profile_points)
+    return refuse(" has " + std::to_string(measured.points.size())
                   + " points, expected 1 to "
                   + std::to_string(max_profile_points));
-  for (size_t i = 0; i < x.points.size(); ++i)
-    if (auto flaw = flaw_of(x.points[i]); !flaw.empty())
+  for (size_t i = 0; i < measured.points.size(); ++i)
+    if (auto flaw = flaw_of(measured.points[i]); !flaw.empty())
       return refuse(", points[" + std::to_string(i) + "]: " + flaw);
-  if (auto gap = gap_in(x); !gap.empty())
+  if (auto gap = gap_in(measured); !gap.empty())
     return refuse(gap);
   return {};
 }

@@ -57,12 +57,12 @@ result<profile> profile_book::find(const std::string& model,
         return error{ec::bad_request,
                      "model " + shown(model) + " has two kinds of layers on "
                        + shown(device) + ", " + to->layers + " and " + x.layers
-                       + "; expected to be told which"};
+                       + "; expected a choice of one"};
       to = &x;
     }
   }
   auto chosen = std::move(measured);
-  chosen.merge(of_any); // where nothing was measured
+  chosen.merge(of_any); // for devices without a profile of these layers
   profile out{model, {}, {}, {}};
   for (auto& x : all_)
     for (auto& p : x.points)

@@ -20,7 +20,7 @@ result<shared_bytes> reserve_content(std::string_view head, uint64_t bytes) {
       system_error("a simulated model", "reserve address space for it").text,
       {}};
   std::memcpy(at, head.data(), head.size());
-  ::mprotect(at, bytes, PROT_READ); // what is written there is a defect
+  ::mprotect(at, bytes, PROT_READ); // a write there is a defect of the program
   std::shared_ptr<const void> owner{
     at, [bytes](const void* x) { ::munmap(const_cast<void*>(x), bytes); }};
   return shared_bytes{{static_cast<const std::byte*>(at), bytes}, owner};

@@ -7,11 +7,11 @@
 
 namespace millrace {
 
-/// Address space for a file of `bytes` bytes that begins with `head` and holds
-/// zeros behind that. Only the head takes memory, as long as the rest is not
-/// read: contents without bytes, which simulated hosts give each other, lie in
-/// it (arriving_file::reserved), and a chunk of one is known by its address.
-/// Errors: overloaded where the system has no address space left.
+/// Reserves address space for a file of `bytes` bytes that begins with `head`,
+/// followed by zeros. Only the head takes memory while the rest is not read.
+/// Contents without bytes, which simulated hosts send each other, lie in such a
+/// space (arriving_file::reserved); a chunk is identified by its address.
+/// Errors: overloaded where no address space is left.
 result<shared_bytes> reserve_content(std::string_view head, uint64_t bytes);
 
 } // namespace millrace

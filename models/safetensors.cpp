@@ -25,12 +25,12 @@ error refused(std::string why) {
   return {ec::bad_request, "safetensors: " + std::move(why), {}};
 }
 
-/// Takes a header's tensors as the parser meets them; nothing else of it is
-/// kept. The header is an object of tensors, each an object with dtype, shape
-/// and data_offsets, and at most one "__metadata__", an object of texts.
+/// Collects a header's tensors during parsing; keeps nothing else. The header
+/// is an object of tensors, each an object with dtype, shape and data_offsets,
+/// and at most one "__metadata__", an object of texts.
 class header_reader : public nlohmann::json_sax<nlohmann::json> {
 public:
-  /// `data` are the bytes behind the header.
+  /// `data` are the bytes after the header.
   explicit header_reader(shared_bytes data) : data_(std::move(data)) {}
 
   result<std::vector<named_tensor>> run(std::string_view text) {
@@ -53,29 +53,29 @@ public:
   }
   bool binary(nlohmann::json::binary_t&) override { return unexpected(); }
 
-  bool number_unsigned(uint64_t x) override {
+  bool number_unsigned(uint64_t number) override {
     if (in_ == place::shape) {
-      if (x > INT64_MAX)
+      if (number > INT64_MAX)
         return fail("has an extent that is no size");
       if (rank_ == shape::max_rank)
         return fail("has too many dimensions");
-      extents_[rank_++] = static_cast<int64_t>(x);
+      extents_[rank_++] = static_cast<int64_t>(number);
       return true;
     }
     if (in_ != place::offsets)
       return unexpected();
     if (offset_count_ < offsets_.size())
-      offsets_[offset_count_] = x;
+      offsets_[offset_count_] = number;
     ++offset_count_;
     return true;
   }
 
-  bool string(std::string& x) override {
+  bool string(std::string& text) override {
     if (in_ == place::metadata)
       return true;
     if (in_ != place::tensor || key_ != "dtype")
       return unexpected();
-    type_ = from_string<dtype>(x);
+    type_ = from_string<dtype>(text);
     return type_ ? true : fail("has an unknown dtype");
   }
 
@@ -95,17 +95,17 @@ public:
     return true;
   }
 
-  bool key(std::string& x) override {
+  bool key(std::string& name) override {
     switch (in_) {
     case place::header:
-      name_ = x;
-      is_metadata_ = x == "__metadata__";
-      if (x.size() > max_name)
+      name_ = name;
+      is_metadata_ = name == "__metadata__";
+      if (name.size() > max_name)
         return fail("has a name of more than 512 bytes");
       return !is_metadata_ || !std::exchange(seen_metadata_, true)
              || fail("is there twice");
     case place::tensor:
-      key_ = x;
+      key_ = name;
       return first_time();
     default:
       return true;
@@ -142,7 +142,7 @@ public:
   }
 
 private:
-  /// What the parser is in.
+  /// The element that the parser is in.
   enum class place : uint8_t {
     outside,
     header,
@@ -152,7 +152,7 @@ private:
     offsets
   };
 
-  /// A tensor takes at least so many bytes of a header.
+  /// Lower limit of the bytes that one tensor takes in a header.
   static constexpr size_t least_entry =
     std::string_view{R"("":{"dtype":"U8","shape":[],"data_offsets":[0,1]})"}
       .size();
@@ -164,7 +164,7 @@ private:
 
   bool unexpected() {
     if (in_ == place::outside || in_ == place::header)
-      return false; // no object
+      return false; // not an object
     switch (in_) {
     case place::shape:
       return fail("has an extent that is no size");
@@ -205,7 +205,7 @@ private:
     return true;
   }
 
-  /// A name that two tensors have; empty when none has.
+  /// A name that two tensors have; empty if all names differ.
   std::string name_twice() const {
     std::vector<const std::string*> names;
     names.reserve(out_.size());
@@ -222,10 +222,10 @@ private:
   std::vector<named_tensor> out_;
   std::optional<error> error_;
   place in_ = place::outside;
-  bool closed_ = false; ///< the header's object has ended
+  bool closed_ = false; ///< the object of the header has ended
   bool is_metadata_ = false;
   bool seen_metadata_ = false;
-  std::string name_; ///< of the tensor that is read, and what is known of it
+  std::string name_; ///< of the current tensor; as the fields below
   std::string key_;
   bool seen_dtype_ = false, seen_shape_ = false, seen_offsets_ = false;
   std::optional<dtype> type_;
@@ -235,12 +235,12 @@ private:
   size_t offset_count_ = 0;
 };
 
-/// Whether its elements lie where the processor does not want such to lie.
+/// Whether a tensor's elements are not aligned for their type.
 bool is_askew(const tensor& x) {
   return reinterpret_cast<uintptr_t>(x.data.data()) % size_of(x.type) != 0;
 }
 
-/// Puts those that do elsewhere, all into one piece of memory.
+/// Copies the unaligned tensors, all into one piece of memory.
 result<void> put_straight(std::vector<named_tensor>& xs,
                           const std::function<result<void>()>& see_to_it) {
   auto room_of = [](const shared_bytes& x) { return rounded_up(x.size(), 8); };
@@ -294,7 +294,7 @@ read_safetensors(const shared_bytes& file,
   auto out = header_reader{data}.run(file.text().substr(8, *head - 8));
   if (!out)
     return out;
-  // Those of no bytes come before the one that begins where they are.
+  // A tensor without bytes comes before the tensor at the same offset.
   std::stable_sort(out->begin(), out->end(), [](auto& x, auto& y) {
     return std::pair{x.value.data.data(), x.value.data.size()}
            < std::pair{y.value.data.data(), y.value.data.size()};

@@ -8,9 +8,10 @@
 
 namespace millrace {
 
-std::string to_string(const tensor_spec& x) {
-  return x.name + ":" + std::string{to_string(x.type)} + "["
-         + joined(x.extents, ", ", [](int64_t n) { return std::to_string(n); })
+std::string to_string(const tensor_spec& spec) {
+  return spec.name + ":" + std::string{to_string(spec.type)} + "["
+         + joined(spec.extents, ", ",
+                  [](int64_t n) { return std::to_string(n); })
          + "]";
 }
 
@@ -47,7 +48,7 @@ namespace {
 
 constexpr size_t most_row_bytes = 1u << 30;
 
-/// What is wrong with one input or output; empty when nothing is.
+/// The defect of one input or output; empty: none.
 std::string objection(const signature& s, const tensor_spec& x) {
   if (x.extents.size() > shape::max_rank)
     return "has more than " + std::to_string(shape::max_rank) + " extents";
@@ -60,14 +61,15 @@ std::string objection(const signature& s, const tensor_spec& x) {
 
 } // namespace
 
-result<void> check_signature(const signature& x) {
+result<void> check_signature(const signature& declared) {
   auto refuse = [](std::string why) {
     return error{ec::bad_config, "signature: " + std::move(why), {}};
   };
-  if (x.usual_extent < 1)
-    return refuse("has a usual extent of " + std::to_string(x.usual_extent));
-  for (auto* specs : {&x.inputs, &x.outputs}) {
-    std::string kind = specs == &x.inputs ? "input" : "output";
+  if (declared.usual_extent < 1)
+    return refuse("has a usual extent of "
+                  + std::to_string(declared.usual_extent));
+  for (auto* specs : {&declared.inputs, &declared.outputs}) {
+    std::string kind = specs == &declared.inputs ? "input" : "output";
     if (specs->empty() || specs->size() > most_tensors)
       return refuse("has " + std::to_string(specs->size()) + " " + kind
                     + "s (expected 1 to 256)");
@@ -79,14 +81,14 @@ result<void> check_signature(const signature& x) {
       if (auto plain = check_plain(kind, spec.name); !plain)
         return refuse(plain.failure().text);
     for (auto& spec : *specs)
-      if (auto why = objection(x, spec); !why.empty())
+      if (auto why = objection(declared, spec); !why.empty())
         return refuse(kind + " " + shown(spec.name) + " " + why);
   }
-  for (auto& spec : x.inputs)
-    if (x.batch_axis < -1
-        || x.batch_axis >= static_cast<int>(spec.extents.size()))
+  for (auto& spec : declared.inputs)
+    if (declared.batch_axis < -1
+        || declared.batch_axis >= static_cast<int>(spec.extents.size()))
       return refuse("input " + shown(spec.name) + " has no axis "
-                    + std::to_string(x.batch_axis) + " (batch_axis)");
+                    + std::to_string(declared.batch_axis) + " (batch_axis)");
   return {};
 }
 
@@ -151,8 +153,8 @@ result<void> check_outputs(const signature& s, std::span<const tensor> xs) {
   return {};
 }
 
-shape with_rows(const signature& s, const tensor_spec& x, int64_t rows) {
-  shape out = *shape::of(x.extents);
+shape with_rows(const signature& s, const tensor_spec& spec, int64_t rows) {
+  shape out = *shape::of(spec.extents);
   for (size_t i = 0; i < out.rank(); ++i) {
     if (static_cast<int>(i) == s.batch_axis)
       out[i] = rows;

@@ -52,13 +52,13 @@ staging_place::~staging_place() {
   if (path_.empty())
     return;
   fs::remove_all(path_, ignored);
-  fs::remove(folder_, ignored); // which is not empty if it has a version
+  fs::remove(folder_, ignored); // fails if the folder is not empty
 }
 
 result<void> staging_place::write(const std::string& name,
                                   const_bytes content) {
   auto path = fs::path{path_} / name;
-  std::error_code ignored; // then the file cannot be written either
+  std::error_code ignored; // then the write below fails too
   fs::create_directories(path.parent_path(), ignored);
   return write_file(path.string(), content);
 }

@@ -9,26 +9,27 @@
 
 namespace millrace {
 
-/// A directory of one's own in which a bundle comes about; it is gone with this
+/// A private directory in which a bundle is written. The destructor removes it
 /// unless it was renamed.
 class staging_place {
 public:
-  /// One in a folder, which is made where there is none, and is gone with this
-  /// if nothing else is in it. Takes away what killed processes have left there
-  /// for a day. Errors: unavailable, with the system's reason.
+  /// Creates one in `folder`, which is created too if it is missing and removed
+  /// with this if it is empty. Removes places that killed processes left a day
+  /// ago.
+  /// Errors: unavailable, with the system's reason.
   static result<staging_place> make(const std::string& folder);
 
-  /// Whether an entry of a folder is such a place.
+  /// Whether an entry of a folder is a staging place.
   static bool is_one(const std::string& name);
 
-  staging_place(staging_place&& x) noexcept
-    : folder_(std::move(x.folder_)),
-      path_(std::exchange(x.path_, {})) {}
+  staging_place(staging_place&& other) noexcept
+    : folder_(std::move(other.folder_)),
+      path_(std::exchange(other.path_, {})) {}
   staging_place& operator=(staging_place&&) = delete;
   ~staging_place();
 
-  /// Writes a file of it, so that a crash leaves none or all of that; `name` is
-  /// relative. Errors: unavailable, with the path and the system's reason.
+  /// Writes a file of the bundle atomically; `name` is relative.
+  /// Errors: unavailable, with the path and the system's reason.
   result<void> write(const std::string& name, const_bytes content);
 
   std::error_code rename(const std::string& to);

@@ -24,12 +24,13 @@ result<shape> shape::of(std::span<const int64_t> extents) {
   return out;
 }
 
-bool operator==(const shape& x, const shape& y) {
-  return std::equal(x.begin(), x.end(), y.begin(), y.end());
+bool operator==(const shape& left, const shape& right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end());
 }
 
-std::string to_string(const shape& x) {
-  return "[" + joined(x, ", ", [](int64_t n) { return std::to_string(n); })
+std::string to_string(const shape& extents) {
+  return "["
+         + joined(extents, ", ", [](int64_t n) { return std::to_string(n); })
          + "]";
 }
 
@@ -69,8 +70,8 @@ result<tensor> tensor::zeros(dtype type, const shape& extents) {
   return tensor{type, extents, std::move(bytes).freeze()};
 }
 
-std::string to_string(const tensor& x) {
-  return std::string{to_string(x.type)} + to_string(x.extents);
+std::string to_string(const tensor& values) {
+  return std::string{to_string(values.type)} + to_string(values.extents);
 }
 
 } // namespace millrace

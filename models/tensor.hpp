@@ -32,9 +32,9 @@ constexpr auto names_of(dtype) {
 }
 
 /// Bytes of one element.
-constexpr size_t size_of(dtype x) {
+constexpr size_t size_of(dtype type) {
   constexpr std::array<uint8_t, 10> sizes{1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
-  return sizes[static_cast<size_t>(x)];
+  return sizes[static_cast<size_t>(type)];
 }
 
 /// The extents of a tensor, row-major, without a heap allocation. In a
@@ -47,7 +47,7 @@ public:
   shape() = default;
   shape(std::initializer_list<int64_t> extents);
 
-  /// Errors: too_large over max_rank extents.
+  /// Errors: too_large above max_rank extents.
   static result<shape> of(std::span<const int64_t> extents);
 
   size_t rank() const { return rank_; }
@@ -55,7 +55,7 @@ public:
   int64_t& operator[](size_t i) { return extents_[i]; }
   const int64_t* begin() const { return extents_.data(); }
   const int64_t* end() const { return extents_.data() + rank_; }
-  friend bool operator==(const shape& x, const shape& y);
+  friend bool operator==(const shape& left, const shape& right);
 
 private:
   std::array<int64_t, max_rank> extents_{};
@@ -63,22 +63,22 @@ private:
 };
 
 /// "[1, 64]".
-std::string to_string(const shape& x);
+std::string to_string(const shape& extents);
 
 /// Bytes of a dense tensor. Errors: bad_request for a negative extent;
 /// too_large when the product does not fit into 63 bits.
 result<size_t> dense_bytes(dtype type, const shape& extents);
 
-/// A dense row-major tensor that shares its bytes with whatever holds them: a
-/// received frame, a mapped file, a backend's result, and are aligned for its
-/// dtype. Knows nothing of LibTorch.
+/// A dense row-major tensor that shares its bytes with their owner: a received
+/// frame, a mapped file, a backend's result. The bytes are aligned for the
+/// dtype. Independent of LibTorch.
 struct tensor {
   dtype type = dtype::f32;
   shape extents;
   shared_bytes data;
 
-  /// Errors: as dense_bytes; bad_request when the bytes are not exactly as
-  /// many as the extents say.
+  /// Errors: as dense_bytes; bad_request when the number of bytes differs from
+  /// that of the extents.
   static result<tensor> make(dtype type, const shape& extents,
                              shared_bytes data);
 
@@ -89,6 +89,6 @@ struct tensor {
 };
 
 /// "F32[1, 64]".
-std::string to_string(const tensor& x);
+std::string to_string(const tensor& values);
 
 } // namespace millrace

@@ -10,30 +10,30 @@
 
 namespace millrace {
 
-/// IEEE 754 binary16 in its bits.
-inline double from_half(uint16_t x) {
-  auto exponent = (x >> 10) & 31;
-  auto fraction = x & 1023;
-  auto sign = (x & 0x8000) != 0 ? -1.0 : 1.0;
+/// Converts the bits of an IEEE 754 binary16.
+inline double from_half(uint16_t bits) {
+  auto exponent = (bits >> 10) & 31;
+  auto fraction = bits & 1023;
+  auto sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
   if (exponent == 31)
     return fraction != 0 ? NAN : sign * INFINITY;
   return exponent == 0 ? sign * std::ldexp(fraction, -24)
                        : sign * std::ldexp(fraction + 1024, exponent - 25);
 }
 
-/// The upper half of a float's bits.
-inline double from_brain_half(uint16_t x) {
-  return std::bit_cast<float>(uint32_t{x} << 16);
+/// Converts a bfloat16, the upper half of a float's bits.
+inline double from_brain_half(uint16_t bits) {
+  return std::bit_cast<float>(uint32_t{bits} << 16);
 }
 
 /// Calls f(values) with the first `most` numbers of a tensor, in row-major
-/// order, as a std::vector of their type: of bool, a C++ integer or float, or
+/// order. `values` is a std::vector of the C++ integer or float type, or of
 /// double for 16-bit floats.
 template <class F>
-auto visit_values(const tensor& x, size_t most, F f) {
+auto visit_values(const tensor& values, size_t most, F f) {
   auto read = [&]<class T>(T, auto convert) {
-    auto n = std::min(most, x.data.size() / sizeof(T));
-    auto* at = reinterpret_cast<const T*>(x.data.data());
+    auto n = std::min(most, values.data.size() / sizeof(T));
+    auto* at = reinterpret_cast<const T*>(values.data.data());
     std::vector<decltype(convert(T{}))> out;
     out.reserve(n);
     for (size_t i = 0; i < n; ++i)
@@ -41,7 +41,7 @@ auto visit_values(const tensor& x, size_t most, F f) {
     return f(out);
   };
   auto same = [](auto y) { return y; };
-  switch (x.type) {
+  switch (values.type) {
   case dtype::boolean:
     return read(uint8_t{}, [](uint8_t y) { return y != 0; });
   case dtype::u8:

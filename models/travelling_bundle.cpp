@@ -8,23 +8,23 @@
 
 namespace millrace::travelling {
 
-std::string id_of(const bundle& x) {
-  return sha256_hex(std::as_bytes(std::span{x.text}));
+std::string id_of(const bundle& opened) {
+  return sha256_hex(std::as_bytes(std::span{opened.text}));
 }
 
-result<std::vector<shared_bytes>> pieces_of(const bundle& x) {
-  if (x.info.format < 2)
+result<std::vector<shared_bytes>> pieces_of(const bundle& opened) {
+  if (opened.info.format < 2)
     return error{
       ec::bad_request,
-      x.directory
-        + ": has the format of an earlier release, in which it cannot"
-          " travel; import it again",
+      opened.directory
+        + ": has the format of an earlier release, which cannot be sent;"
+          " import it again",
       {}};
-  auto many = x.weights_file && x.weights_file->chunks() > 1;
+  auto many = opened.weights_file && opened.weights_file->chunks() > 1;
   std::vector<shared_bytes> out{
-    shared_bytes::copy_of(x.text),
-    shared_bytes::copy_of(many ? x.weights_file->list().text() : "")};
-  out.insert(out.end(), x.code.begin(), x.code.end());
+    shared_bytes::copy_of(opened.text),
+    shared_bytes::copy_of(many ? opened.weights_file->list().text() : "")};
+  out.insert(out.end(), opened.code.begin(), opened.code.end());
   return out;
 }
 
@@ -34,15 +34,15 @@ result<bundle> begin(const std::string& id,
   auto refuse = [&](const std::string& why) {
     return error{ec::bad_config, "bundle " + id + ": " + why, {}};
   };
-  // Before a size in it is believed.
+  // No size in the manifest is used before this check.
   if (pieces.empty() || sha256_hex(pieces[0].view()) != id)
-    return refuse("its manifest's SHA-256 is another");
+    return refuse("its manifest has another SHA-256");
   auto text = std::string{pieces[0].text()};
   auto info = parse_manifest(text, "bundle " + id);
   if (!info)
     return info.failure();
   if (info->format < 2 || pieces.size() != 2 + info->layers.size())
-    return refuse("has not the pieces that its manifest tells of");
+    return refuse("does not have the pieces that its manifest lists");
   auto name = info->name + "/" + std::to_string(info->version);
   bundle out{std::move(*info), std::move(name), std::move(text), {}, {},
              nullptr};
@@ -51,7 +51,8 @@ result<bundle> begin(const std::string& id,
     auto& code = pieces[i + 2];
     if (code.size() != layer.code_bytes
         || !is_right(out.info, code.view(), layer.code_sha256))
-      return refuse("the code of layer " + shown(layer.name) + " is another");
+      return refuse("the code of layer " + shown(layer.name)
+                    + " has another SHA-256");
     out.code.push_back(code);
   }
   auto& weights = out.info.weights;
@@ -72,26 +73,27 @@ result<bundle> begin(const std::string& id,
   return out;
 }
 
-chunk_range chunks_by_manifest(const manifest& x, size_t first, size_t last) {
-  MILLRACE_ASSERT(first <= last && last <= x.layers.size());
-  if (x.layers.size() == 1)
-    return {0, chunks_in(x.weights.bytes, x.weights.bytes_of_chunk())};
-  auto end = x.weights.bytes;
-  for (auto i = x.layers.size(); i > last; --i)
-    end -= x.layers[i - 1].parameter_bytes;
+chunk_range chunks_by_manifest(const manifest& info, size_t first,
+                               size_t last) {
+  MILLRACE_ASSERT(first <= last && last <= info.layers.size());
+  if (info.layers.size() == 1)
+    return {0, chunks_in(info.weights.bytes, info.weights.bytes_of_chunk())};
+  auto end = info.weights.bytes;
+  for (auto i = info.layers.size(); i > last; --i)
+    end -= info.layers[i - 1].parameter_bytes;
   auto begin = end;
-  for (auto i = last; i > first_needed(x, first, last); --i)
-    begin -= x.layers[i - 1].parameter_bytes;
-  return chunks_over(begin, end, x.weights.bytes_of_chunk());
+  for (auto i = last; i > first_needed(info, first, last); --i)
+    begin -= info.layers[i - 1].parameter_bytes;
+  return chunks_over(begin, end, info.weights.bytes_of_chunk());
 }
 
-chunk_range first_chunks(const bundle& x) {
-  auto& all = x.info.weights.bytes;
-  auto chunk = x.info.weights.bytes_of_chunk();
-  if (x.info.layers.size() == 1)
+chunk_range first_chunks(const bundle& opened) {
+  auto& all = opened.info.weights.bytes;
+  auto chunk = opened.info.weights.bytes_of_chunk();
+  if (opened.info.layers.size() == 1)
     return chunks_over(0, all, chunk);
   auto head = all;
-  for (auto& layer : x.info.layers)
+  for (auto& layer : opened.info.layers)
     head -= layer.parameter_bytes;
   return chunks_over(0, head, chunk);
 }
@@ -102,7 +104,7 @@ bool is_all(const bundle& x, size_t first, size_t last) {
   return first == 0 && (last == 0 || last >= x.info.layers.size());
 }
 
-/// Its file, which calls, does not keep the bundle.
+/// The file, which makes the call, holds only a weak reference to the bundle.
 void find_when_there(const std::shared_ptr<bundle>& x, chunk_range needed,
                      bool all_comes, std::function<void(result<void>)> tell) {
   auto find = [weak = std::weak_ptr{x}, all_comes,
@@ -122,8 +124,8 @@ void find_when_there(const std::shared_ptr<bundle>& x, chunk_range needed,
                              tell);
     tell(error{ec::bad_config,
                wanted->weights_file->path()
-                 + ": its tensors lie askew, so that no part of it can come"
-                   " alone; import it again",
+                 + ": its tensors are not aligned, so that the model cannot be"
+                   " sent in parts; import it again",
                {}});
   };
   if (auto& file = x->weights_file)
@@ -134,28 +136,28 @@ void find_when_there(const std::shared_ptr<bundle>& x, chunk_range needed,
 
 } // namespace
 
-std::vector<chunk_range> chunks_for(const bundle& x, size_t first,
+std::vector<chunk_range> chunks_for(const bundle& opened, size_t first,
                                     size_t last) {
-  if (is_all(x, first, last))
-    return {
-      {0, chunks_in(x.info.weights.bytes, x.info.weights.bytes_of_chunk())}};
-  auto all = x.info.layers.size();
+  if (is_all(opened, first, last))
+    return {{0, chunks_in(opened.info.weights.bytes,
+                          opened.info.weights.bytes_of_chunk())}};
+  auto all = opened.info.layers.size();
   auto end = last == 0 ? all : std::min(last, all);
-  return {first_chunks(x),
-          chunks_by_manifest(x.info, std::min(first, end), end)};
+  return {first_chunks(opened),
+          chunks_by_manifest(opened.info, std::min(first, end), end)};
 }
 
-bool has(const bundle& x, size_t first, size_t last) {
-  auto needed = chunks_for(x, first, last);
-  return !x.weights_file
+bool has(const bundle& opened, size_t first, size_t last) {
+  auto needed = chunks_for(opened, first, last);
+  return !opened.weights_file
          || std::all_of(needed.begin(), needed.end(), [&](auto& chunks) {
-              return x.weights_file->has(chunks);
+              return opened.weights_file->has(chunks);
             });
 }
 
-void find_weights(const std::shared_ptr<bundle>& x, size_t first, size_t last,
-                  std::function<void(result<void>)> tell) {
-  find_when_there(x, first_chunks(*x), is_all(*x, first, last),
+void find_weights(const std::shared_ptr<bundle>& opened, size_t first,
+                  size_t last, std::function<void(result<void>)> tell) {
+  find_when_there(opened, first_chunks(*opened), is_all(*opened, first, last),
                   std::move(tell));
 }
 

@@ -27,34 +27,35 @@ ec code_of(caf::sec x) {
 
 } // namespace
 
-caf::error to_caf(const error& x) {
-  return caf::error{static_cast<uint8_t>(x.code), category,
-                    caf::make_message(x.text, int64_t{x.retry_after.count()})};
+caf::error to_caf(const error& failure) {
+  return caf::error{
+    static_cast<uint8_t>(failure.code), category,
+    caf::make_message(failure.text, int64_t{failure.retry_after.count()})};
 }
 
-error from_caf(const caf::error& x) {
-  if (!x)
+error from_caf(const caf::error& failure) {
+  if (!failure)
     return {ec::internal, "no error"};
-  if (x.category() == category) {
-    error out{static_cast<ec>(x.code()), {}, {}};
-    if (x.context().match_elements<std::string, int64_t>()) {
-      out.text = x.context().get_as<std::string>(0);
-      out.retry_after = microseconds{x.context().get_as<int64_t>(1)};
+  if (failure.category() == category) {
+    error out{static_cast<ec>(failure.code()), {}, {}};
+    if (failure.context().match_elements<std::string, int64_t>()) {
+      out.text = failure.context().get_as<std::string>(0);
+      out.retry_after = microseconds{failure.context().get_as<int64_t>(1)};
     }
     return out;
   }
-  if (x.category() == caf::atom("system")) {
-    auto code = static_cast<caf::sec>(x.code());
+  if (failure.category() == caf::atom("system")) {
+    auto code = static_cast<caf::sec>(failure.code());
     auto text = code == caf::sec::unexpected_message
-                  ? "that actor takes no such message"
+                  ? "the actor has no handler for this message"
                   : to_string(code);
     return {code_of(code), text, {}};
   }
-  if (x.category() == caf::atom("exit"))
+  if (failure.category() == caf::atom("exit"))
     return {ec::unavailable,
-            "exit: " + to_string(static_cast<caf::exit_reason>(x.code())),
+            "exit: " + to_string(static_cast<caf::exit_reason>(failure.code())),
             {}};
-  return {ec::internal, to_string(x), {}};
+  return {ec::internal, to_string(failure), {}};
 }
 
 void add_error_category(caf::actor_system_config& config) {

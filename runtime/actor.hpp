@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// The one header that touches CAF's peculiarities: what every actor of the
-/// project includes, and nothing else includes CAF's umbrella.
+/// The only header that includes CAF. Every actor of the project includes this
+/// header; no file includes CAF's umbrella header.
 
 #include <memory>
 #include <string>
@@ -25,27 +25,29 @@
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
 
-/// Declared records travel between actors of a process as they are; between
-/// processes our own codec carries them, so CAF needs no serialisation of them.
+/// Declared records travel between actors of a process as C++ objects. Between
+/// processes our own codec encodes them, so CAF needs no serialisation code for
+/// these types.
 template <millrace::declared T>
 struct caf::allowed_unsafe_message_type<T> : std::true_type {};
 
 namespace millrace {
 
-/// An error of ours as CAF carries it, text and retry_after included.
-caf::error to_caf(const error& x);
+/// Converts our error to CAF's type; text and retry_after are kept.
+caf::error to_caf(const error& failure);
 
-/// The error of ours that a CAF error stands for. CAF's own become:
-/// request_receiver_down and the like unavailable, timeouts
-/// deadline_exceeded, everything else internal.
-error from_caf(const caf::error& x);
+/// Converts a CAF error to ours. CAF's own errors map as follows:
+/// request_receiver_down and similar to unavailable, timeouts to
+/// deadline_exceeded, all others to internal.
+error from_caf(const caf::error& failure);
 
-/// Registers how our errors print.
+/// Registers the text form of our errors with CAF.
 void add_error_category(caf::actor_system_config& config);
 
-/// What every actor of the project does alike. An exception that ends it keeps
-/// its text, for the log, the monitor and whoever waits for its answer; a
-/// message that it does not take is refused, not printed.
+/// Sets the handlers common to all actors of the project. An exception that
+/// ends an actor keeps its text for the log, the monitor and pending requests.
+/// An actor refuses a message that it has no handler for, instead of printing
+/// the message.
 template <class Self>
 void set_common_handlers(Self* self) {
   self->set_default_handler(caf::drop);
@@ -60,15 +62,15 @@ void set_common_handlers(Self* self) {
   });
 }
 
-/// Sends `x` to `self` at a point of its clock.
+/// Sends `message` to `self` at time `when` of the actor clock.
 template <class Self, class T>
-void send_at(Self* self, timestamp when, T x) {
-  self->scheduled_send(self, when, std::move(x));
+void send_at(Self* self, timestamp when, T message) {
+  self->scheduled_send(self, when, std::move(message));
 }
 
-/// Wakes an actor by a tick when something is due. A tick that was sent cannot
-/// be taken back: one for later than what came to be due since rings no more,
-/// or each such would have another sent, for ever.
+/// Sends an actor a tick when its next timer is due. CAF cannot cancel a
+/// scheduled tick, so rings() ignores a tick that an earlier one has replaced.
+/// Otherwise each replaced tick would schedule another, for ever.
 class alarm {
 public:
   template <class Self>
@@ -79,7 +81,8 @@ public:
     send_at(self, std::max(when, self->clock().now()), caf::tick_atom_v);
   }
 
-  /// A tick has come: whether it is the one that counts. Then there is none.
+  /// Handles a tick: returns true, and clears the alarm, if the tick is the one
+  /// that is due.
   bool rings(timestamp now) {
     if (now < at_)
       return false;
@@ -91,7 +94,8 @@ private:
   timestamp at_ = far_future;
 };
 
-/// A way for any thread to send an actor a T for as long as it lives.
+/// Returns a function with which any thread can send the actor a T. The
+/// function does nothing after the actor has ended.
 template <class T, class Self>
 auto teller(Self* self) {
   return [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](T x) {

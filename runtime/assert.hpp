@@ -3,14 +3,14 @@
 
 namespace millrace {
 
-/// Prints what does not hold and ends the process.
+/// Prints the failed condition and ends the process.
 [[noreturn]] void assertion_failed(const char* what, const char* file,
                                    int line);
 
 } // namespace millrace
 
-/// For our own bugs only; stays on in release builds. Input must never be able
-/// to reach a false one.
+/// Checks an invariant; stays on in release builds. For our own bugs only: no
+/// input may make the condition false.
 #define MILLRACE_ASSERT(what)                                                  \
   (static_cast<bool>(what)                                                     \
      ? static_cast<void>(0)                                                    \

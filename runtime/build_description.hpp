@@ -5,15 +5,15 @@
 
 namespace millrace {
 
-/// What this program was built of.
+/// Versions that this program was built from.
 struct build_description {
-  std::string version;  ///< of Millrace
-  std::string commit;   ///< of its source; "unknown" outside a git checkout
-  std::string libtorch; ///< that the backend was built with, or "none"
-  std::string cuda; ///< that devices of type cuda were built with, or "none"
+  std::string version;  ///< version of Millrace
+  std::string commit;   ///< git commit; "unknown" outside a git checkout
+  std::string libtorch; ///< version of the backend's LibTorch, or "none"
+  std::string cuda;     ///< version for cuda devices, or "none"
 };
 
-/// As CMake found it when the build was configured.
+/// Returns the versions found when CMake configured the build.
 build_description this_build();
 
 } // namespace millrace

@@ -19,20 +19,21 @@ namespace millrace {
 
 namespace {
 
-/// Aligned for every dtype.
+/// Aligned for all dtypes.
 struct alignas(16) block {
   std::byte bytes[16];
 };
 
 } // namespace
 
-shared_bytes shared_bytes::copy_of(const_bytes x) {
-  if (x.empty())
+shared_bytes shared_bytes::copy_of(const_bytes bytes) {
+  if (bytes.empty())
     return {};
-  // Bytes and their count of users in one piece of memory.
-  auto owner = std::make_shared_for_overwrite<block[]>((x.size() + 15) / 16);
-  std::memcpy(owner.get(), x.data(), x.size());
-  return {{reinterpret_cast<const std::byte*>(owner.get()), x.size()},
+  // One allocation for the bytes and the reference count.
+  auto owner =
+    std::make_shared_for_overwrite<block[]>((bytes.size() + 15) / 16);
+  std::memcpy(owner.get(), bytes.data(), bytes.size());
+  return {{reinterpret_cast<const std::byte*>(owner.get()), bytes.size()},
           std::move(owner)};
 }
 
@@ -56,7 +57,7 @@ shared_bytes byte_buffer::freeze() && {
 
 namespace {
 
-/// Opening a pipe must not wait for who writes to it.
+/// O_NONBLOCK: opening a pipe must not wait for a writer.
 constexpr int to_read = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
 } // namespace

@@ -15,8 +15,9 @@ namespace millrace {
 
 using const_bytes = std::span<const std::byte>;
 
-/// A read-only run of bytes with a share in whatever keeps it alive: a received
-/// frame, a mapped file, a tensor's storage. Copying one copies no bytes.
+/// A read-only byte range that shares ownership of its memory: a received
+/// frame, a mapped file, or a tensor's storage. Copying the object copies no
+/// bytes.
 class shared_bytes {
 public:
   shared_bytes() = default;
@@ -24,10 +25,10 @@ public:
     : view_(view),
       owner_(std::move(owner)) {}
 
-  /// Takes a copy; for small things and tests.
-  static shared_bytes copy_of(const_bytes x);
-  static shared_bytes copy_of(std::string_view x) {
-    return copy_of(std::as_bytes(std::span{x}));
+  /// Copies the bytes; for small values and tests.
+  static shared_bytes copy_of(const_bytes bytes);
+  static shared_bytes copy_of(std::string_view text) {
+    return copy_of(std::as_bytes(std::span{text}));
   }
 
   const std::byte* data() const { return view_.data(); }
@@ -38,12 +39,13 @@ public:
     return {reinterpret_cast<const char*>(view_.data()), view_.size()};
   }
 
-  /// The part [offset, offset + n); it must lie inside.
+  /// The subrange [offset, offset + n), which must lie inside the range.
   shared_bytes slice(size_t offset, size_t n) const;
 
-  friend bool operator==(const shared_bytes& x, const shared_bytes& y) {
-    return x.size() == y.size()
-           && (x.empty() || std::memcmp(x.data(), y.data(), x.size()) == 0);
+  friend bool operator==(const shared_bytes& left, const shared_bytes& right) {
+    return left.size() == right.size()
+           && (left.empty()
+               || std::memcmp(left.data(), right.data(), left.size()) == 0);
   }
 
 private:
@@ -51,7 +53,7 @@ private:
   std::shared_ptr<const void> owner_;
 };
 
-/// How many bytes they are, all together.
+/// The sum of all sizes.
 inline size_t total_bytes(std::span<const shared_bytes> xs) {
   size_t n = 0;
   for (auto& x : xs)
@@ -59,7 +61,8 @@ inline size_t total_bytes(std::span<const shared_bytes> xs) {
   return n;
 }
 
-/// Writable bytes, 64-byte aligned, that become shared ones when filled.
+/// A writable buffer, aligned to 64 bytes; freeze() makes it shared and
+/// read-only.
 class byte_buffer {
 public:
   explicit byte_buffer(size_t n);
@@ -72,43 +75,46 @@ private:
   size_t size_;
 };
 
-/// A file that is open to be read, and what it holds.
+/// A file open for reading, and its mapped content.
 struct mapped_file {
   file_descriptor file;
   shared_bytes content;
 };
 
-/// Opens a regular file and maps all of it read-only and shared, so that its
-/// users on a host have one physical copy. An empty file gives empty bytes.
+/// Opens a regular file and maps the whole file read-only and shared, so that
+/// all processes of a host use one physical copy. An empty file gives empty
+/// bytes.
 /// Errors: unavailable, with the path and the system's reason.
 result<mapped_file> map_file(const std::string& path);
 
-/// Opens, to be read, a file that a stranger named: a path relative to a
-/// directory that leads nowhere else, whatever links there are (openat2(2),
-/// RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS). Errors: as map_file.
+/// Opens a file for reading by an untrusted path, relative to a directory. The
+/// path cannot leave the directory, and symbolic links are refused (openat2(2),
+/// RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS).
+/// Errors: as map_file.
 result<file_descriptor> open_file_beneath(const std::string& directory,
                                           const std::string& path);
 
-/// Maps an open file as map_file does; `path` is how errors name it.
+/// Maps an open file as map_file does; errors name the file by `path`.
 result<mapped_file> map_open_file(file_descriptor file,
                                   const std::string& path);
 
-/// An open file without a name that holds these bytes, one after the other, and
-/// that nobody can change any more (memfd_create(2), file seals).
+/// Creates a file in memory that holds these parts in order and is sealed
+/// against changes (memfd_create(2), file seals).
 /// Errors: unavailable, with the system's reason.
 result<file_descriptor> seal_in_memory(std::span<const const_bytes> parts);
 
-/// Reads a file of at most max bytes.
+/// Reads a file of at most `max` bytes.
 /// Errors: unavailable as above; too_large.
 result<std::string> read_file(const std::string& path, size_t max);
 
-/// As above, of a file in a directory that others may have written: found as
-/// open_file_beneath does, and nothing but a regular file.
+/// Reads a regular file in a directory with untrusted content. The path is
+/// resolved as in open_file_beneath.
 result<std::string> read_file_beneath(const std::string& directory,
                                       const std::string& path, size_t max);
 
-/// Replaces a file so that a crash leaves the old one or the new one whole:
-/// writes beside it, syncs, renames, syncs the directory.
+/// Replaces a file atomically: after a crash the file is the old or the new
+/// one, never a mix. Writes a temporary file, syncs it, renames it, and syncs
+/// the directory.
 /// Errors: unavailable, with the path and the system's reason.
 result<void> write_file(const std::string& path, const_bytes content);
 

@@ -8,18 +8,18 @@
 namespace millrace {
 
 /// \file
-/// Bulk bytes are passed on by reference; where they have to be copied all the
-/// same, that is counted.
+/// Counts the copies of bulk data. Bulk data is passed by reference; a copy
+/// that cannot be avoided is counted here.
 
-/// Copies a tensor's bytes. `to` has room for them.
+/// Copies a tensor's bytes and counts them. `to` must have room for `from`.
 void copy_counted(std::byte* to, const_bytes from);
 
-/// Counts bytes that were copied elsewhere on this process's behalf.
+/// Counts bytes that other code of this process copied.
 void count_copied(uint64_t bytes);
 
-/// How many bytes of tensors this process has copied so far. Not counted are
-/// those that travel within a message's text (1 KiB and less), and what
-/// LibTorch and the kernel copy.
+/// Bytes of tensors that this process has copied so far. Not counted: tensors
+/// that travel within a message's text (1 KiB or less), and copies by LibTorch
+/// and the kernel.
 uint64_t bytes_copied();
 
 } // namespace millrace

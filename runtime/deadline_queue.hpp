@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-/// Deadlines of things that mostly end before them. Ends are not looked up:
-/// whoever takes what is due skips what has ended, and what has ended is swept
-/// out when it outnumbers the rest.
+/// A heap of deadlines for entries that mostly end before their deadline. An
+/// entry that ends stays in the heap: the caller skips it in take_due, or sweep
+/// removes it when ended entries outnumber the live ones.
 template <class Key>
 class deadline_queue {
 public:
@@ -21,12 +21,13 @@ public:
     std::push_heap(heap_.begin(), heap_.end());
   }
 
-  /// When the next one is due, ended or not; far_future when there is none.
+  /// The earliest deadline, also of ended entries; far_future when the queue is
+  /// empty.
   timestamp next_due() const {
     return heap_.empty() ? far_future : heap_.front().due;
   }
 
-  /// Calls f(key) for everything due by now.
+  /// Removes each entry that is due by `now` and calls f(key).
   template <class F>
   void take_due(timestamp now, F f) {
     while (!heap_.empty() && heap_.front().due <= now) {
@@ -37,7 +38,8 @@ public:
     }
   }
 
-  /// Sweeps when far more are held than live; is_live(key) tells which stay.
+  /// Removes the entries with is_live(key) false if the queue has far more than
+  /// `live` entries.
   template <class F>
   void sweep(size_t live, F is_live) {
     if (heap_.size() < 2 * live + 1024)
@@ -52,7 +54,7 @@ private:
   struct entry {
     timestamp due;
     Key key;
-    bool operator<(const entry& x) const { return due > x.due; }
+    bool operator<(const entry& other) const { return due > other.due; }
   };
   std::vector<entry> heap_;
 };

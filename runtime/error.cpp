@@ -11,10 +11,10 @@ error error::within(std::string_view where) && {
   return std::move(*this);
 }
 
-std::string to_string(const error& x) {
-  auto out = std::string{to_string(x.code)};
-  if (!x.text.empty())
-    out += ": " + x.text;
+std::string to_string(const error& failure) {
+  auto out = std::string{to_string(failure.code)};
+  if (!failure.text.empty())
+    out += ": " + failure.text;
   return out;
 }
 

@@ -12,22 +12,22 @@
 
 namespace millrace {
 
-/// What went wrong, as far as some caller reacts to it differently. The first
-/// eleven are also the statuses a client gets.
+/// Error codes. A separate code exists only if some caller reacts to it
+/// differently. The first eleven are also the statuses of answers to clients.
 enum class ec : uint8_t {
-  ok,                ///< the answer is the result
-  bad_request,       ///< the request itself is wrong; sending it again is too
-  unknown_model,     ///< no model of that name for this tenant
-  forbidden,         ///< the role may not say this
-  too_large,         ///< over a limit; the text names it
+  ok,                ///< success: the answer holds the result
+  bad_request,       ///< the request is invalid; a retry fails as well
+  unknown_model,     ///< the tenant has no model with this name
+  forbidden,         ///< the sender's role does not permit the message
+  too_large,         ///< over a limit, which the text names
   overloaded,        ///< refused to keep queues bounded; see retry_after
-  deadline_exceeded, ///< the time allowed has passed
-  cancelled,         ///< the client asked to stop
-  unavailable,       ///< nobody can answer now; sending it again may help
-  poison,            ///< this input kills its executor
-  internal,          ///< our fault
-  bad_config,        ///< a configuration is refused (exit status 78)
-  conflict,          ///< somebody else changed it first (compare-and-set)
+  deadline_exceeded, ///< the deadline has passed
+  cancelled,         ///< the client cancelled the request
+  unavailable,       ///< no replica or node can answer now; a retry may succeed
+  poison,            ///< the input crashes its executor
+  internal,          ///< a bug in Millrace
+  bad_config,        ///< an invalid configuration (exit status 78)
+  conflict,          ///< another writer changed the row first (compare-and-set)
 };
 
 constexpr auto names_of(ec) {
@@ -38,26 +38,26 @@ constexpr auto names_of(ec) {
     "conflict"};
 }
 
-/// An error of the world: a code to react to and a sentence that says which
-/// thing, what was found and what was expected.
+/// An error caused by the environment or by input: a code to react to, and a
+/// sentence that names the object, the value found and the value expected.
 struct error {
   ec code = ec::internal;
   std::string text;
-  /// With overloaded: when another attempt makes sense; else zero.
+  /// For overloaded: the time after which to retry; otherwise zero.
   std::chrono::microseconds retry_after{0};
 
-  /// Prepends where it happened: "FILE: TEXT".
+  /// Prepends a location: "FILE: TEXT".
   error within(std::string_view where) &&;
 };
 
-std::string to_string(const error& x);
+std::string to_string(const error& failure);
 
-/// A value or the error that stands in its place.
+/// A value or an error.
 template <class T>
 class [[nodiscard]] result {
 public:
-  result(T x) : content_(std::move(x)) {}
-  result(error x) : content_(std::move(x)) {}
+  result(T value) : content_(std::move(value)) {}
+  result(error why) : content_(std::move(why)) {}
 
   explicit operator bool() const { return content_.index() == 0; }
 
@@ -72,7 +72,7 @@ public:
   T* operator->() { return &**this; }
   const T* operator->() const { return &**this; }
 
-  /// The error. Only where there is no value.
+  /// The error; must not be called when there is a value.
   error& failure() {
     MILLRACE_ASSERT(content_.index() == 1);
     return *std::get_if<1>(&content_);
@@ -91,7 +91,7 @@ template <>
 class [[nodiscard]] result<void> {
 public:
   result() = default;
-  result(error x) : error_(std::move(x)), failed_(true) {}
+  result(error why) : error_(std::move(why)), failed_(true) {}
 
   explicit operator bool() const { return !failed_; }
   const error& failure() const {

@@ -5,8 +5,9 @@
 
 namespace millrace {
 
-std::string to_line(const kept_event& x) {
-  return x.when + " " + std::string{to_string(x.level)} + " " + x.text;
+std::string to_line(const kept_event& event) {
+  return event.when + " " + std::string{to_string(event.level)} + " "
+         + event.text;
 }
 
 kept_event to_event(const std::string& line) {
@@ -21,17 +22,17 @@ kept_event to_event(const std::string& line) {
   return {line.substr(0, first), *level, line.substr(second + 1)};
 }
 
-void event_memory::add(kept_event x) {
+void event_memory::add(kept_event event) {
   keeper next;
   {
     std::lock_guard guard{mutex_};
-    events_.push_back(x);
+    events_.push_back(event);
     if (events_.size() > most_)
       events_.pop_front();
     next = keeper_;
   }
-  if (next) // which may log something itself
-    next(x);
+  if (next) // outside the lock: the keeper may log as well
+    next(event);
 }
 
 std::vector<kept_event> event_memory::last(size_t most) const {

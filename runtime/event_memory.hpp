@@ -12,32 +12,32 @@
 
 namespace millrace {
 
-/// An event of the log, kept for who asks later.
+/// A log event, kept for later queries.
 struct kept_event {
-  std::string when; ///< wall clock: UTC, to the millisecond
+  std::string when; ///< UTC wall-clock time, in milliseconds
   log_level level = log_level::info;
   std::string text; ///< "COMPONENT.EVENT key=value ..."
   MILLRACE_FIELDS(kept_event, when, level, text)
 };
 
-/// The text form, a line: "WHEN LEVEL TEXT"; and back. What is no such line
-/// becomes an event without a time.
-std::string to_line(const kept_event& x);
+/// Convert an event to a line "WHEN LEVEL TEXT" and back. A line in another
+/// format becomes an event without a time.
+std::string to_line(const kept_event& event);
 kept_event to_event(const std::string& line);
 
-/// The last thousand events of this process from info up, whatever the log
-/// prints. Any thread.
+/// The last 1,000 events of this process at level info or above, independent of
+/// the log level. Thread-safe.
 class event_memory {
 public:
   using keeper = std::function<void(const kept_event&)>;
 
-  void add(kept_event x);
+  void add(kept_event event);
 
-  /// The last so many, the oldest first.
+  /// The last `most` events, oldest first.
   std::vector<kept_event> last(size_t most) const;
 
-  /// Puts events of an earlier life before what is there, and has somebody else
-  /// keep what comes (nobody: an empty function).
+  /// Inserts events of an earlier run before the present ones, and sets a
+  /// function that stores each new event (empty: none).
   void go_on_after(std::vector<kept_event> earlier, keeper next);
 
 private:
@@ -48,7 +48,7 @@ private:
   keeper keeper_;
 };
 
-/// What log_event() remembers.
+/// The events recorded by log_event().
 event_memory& remembered_events();
 
 } // namespace millrace

@@ -9,8 +9,8 @@
 
 /// \file
 /// One declaration per record. MILLRACE_FIELDS stands inside a plain struct and
-/// names its members once; MessagePack, CAF, the printed form, JSON and durable
-/// rows all come from that.
+/// lists its members once. MessagePack, CAF, the printed form, JSON and durable
+/// rows are all derived from this list.
 ///
 ///     struct heartbeat {
 ///       uint64_t incarnation = 0;
@@ -19,7 +19,7 @@
 
 namespace millrace {
 
-/// A member with its name on the wire.
+/// A member and its name on the wire.
 template <class T, class M>
 struct field {
   std::string_view name;
@@ -27,40 +27,41 @@ struct field {
 };
 
 template <class T, class M>
-field(std::string_view, M T::*) -> field<T, M>; // clang 14 needs it said
+field(std::string_view, M T::*) -> field<T, M>; // clang 14 needs this guide
 
 /// A struct with MILLRACE_FIELDS in it.
 template <class T>
 concept declared = requires {
   T::record_name();
-  T::fields();
 };
 
-/// What a person is told of a field that they can set, and what it may hold:
-/// plain numbers as they are, durations in seconds, sizes in bytes.
+/// Description and limits of an option. Limits are plain numbers, for durations
+/// in seconds, for sizes in bytes.
 struct note {
   std::string_view says;
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
 };
 
-/// A record whose fields are options: notes() returns a std::array with one
-/// note per field, in order.
+template <declared T>
+inline constexpr size_t field_count = T::with_fields([](auto... fields) {
+  return sizeof...(fields);
+});
+
+/// A record of options: notes() returns a std::array with one note per field,
+/// in order.
 template <class T>
 concept annotated = declared<T> && requires {
   requires std::tuple_size_v<decltype(T::notes())>
-  == std::tuple_size_v<decltype(T::fields())>;
+  == field_count<T>;
 };
 
 /// Calls f(name, member) for each field in order of declaration.
 template <class T, class F>
-constexpr void for_each_field(T& x, F&& f) {
-  std::apply([&](auto... fs) { (f(fs.name, x.*(fs.member)), ...); },
-             std::remove_const_t<T>::fields());
+constexpr void for_each_field(T& record, F&& f) {
+  std::remove_const_t<T>::with_fields(
+    [&](auto... fs) { (f(fs.name, record.*(fs.member)), ...); });
 }
-
-template <declared T>
-inline constexpr size_t field_count = std::tuple_size_v<decltype(T::fields())>;
 
 } // namespace millrace
 
@@ -84,7 +85,9 @@ inline constexpr size_t field_count = std::tuple_size_v<decltype(T::fields())>;
   static constexpr std::string_view record_name() {                            \
     return #type;                                                              \
   }                                                                            \
-  static constexpr auto fields() {                                             \
-    return std::make_tuple(MILLRACE_FIELD_LIST(type, __VA_ARGS__));            \
+  /* A template: instantiated only where it is called. */                      \
+  template <class F, class Record = type>                                      \
+  static constexpr decltype(auto) with_fields(F&& f) {                         \
+    return f(MILLRACE_FIELD_LIST(Record, __VA_ARGS__));                        \
   }                                                                            \
   [[maybe_unused]] friend bool operator==(const type&, const type&) = default;

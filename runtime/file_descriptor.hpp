@@ -6,14 +6,14 @@
 
 namespace millrace {
 
-/// Owns a file descriptor; negative: none, as what the system's calls return.
+/// Owns a file descriptor. A negative value means none, as in system calls.
 class file_descriptor {
 public:
   explicit file_descriptor(int fd = -1) : fd_(fd) {}
-  file_descriptor(file_descriptor&& x) noexcept
-    : fd_(std::exchange(x.fd_, -1)) {}
-  file_descriptor& operator=(file_descriptor&& x) noexcept {
-    std::swap(fd_, x.fd_);
+  file_descriptor(file_descriptor&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)) {}
+  file_descriptor& operator=(file_descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
     return *this;
   }
   ~file_descriptor() {

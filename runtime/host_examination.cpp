@@ -23,7 +23,7 @@ namespace millrace {
 
 namespace {
 
-/// The first line of a small file of the system.
+/// The first line of a file in /proc or /sys.
 std::optional<std::string> first_line(const std::string& path) {
   std::ifstream in{path};
   std::string out;
@@ -35,7 +35,7 @@ std::optional<uint64_t> number_at(const std::string& path) {
   return line ? number_in<uint64_t>(*line) : std::nullopt;
 }
 
-/// A value of /proc/meminfo or /proc/self/status, whose lines are "NAME: N kB".
+/// A value from a line "NAME: N kB" of /proc/meminfo or /proc/self/status.
 std::optional<uint64_t> named_number(const std::string& path,
                                      const std::string& name) {
   std::ifstream in{path};
@@ -77,13 +77,13 @@ private:
                     how == verdict::good ? std::string{} : std::move(advice)});
   }
 
-  /// A connection of a client is a file, and so is a mapped model.
+  /// Each client connection and each mapped model uses a file.
   void look_at_files() {
     rlimit x{};
     if (::getrlimit(RLIMIT_NOFILE, &x) != 0)
       return;
-    // The number of open ones where the kernel tells it so (6.2): to walk over
-    // them takes long where there are many.
+    // Since Linux 6.2 the size of the folder is the number of open files. On
+    // older kernels the number is left out: counting many entries takes long.
     struct stat open {};
     auto known = ::stat("/proc/self/fd", &open) == 0 && open.st_size > 0;
     add("open files",
@@ -92,7 +92,8 @@ private:
                             : verdict::good,
         (known ? std::to_string(open.st_size) + " of " : "at most ")
           + std::to_string(x.rlim_cur),
-        "a connection is a file: ulimit -n 65536, or LimitNOFILE= of its unit");
+        "each client connection is a file: ulimit -n 65536, or LimitNOFILE= of"
+        " the systemd unit");
   }
 
   void look_at_locked_memory() {
@@ -103,8 +104,8 @@ private:
     add("locked memory",
         all || x.rlim_cur >= (64u << 20) ? verdict::good : verdict::notice,
         all ? "unlimited" : "at most " + format_bytes(x.rlim_cur),
-        "staging for a GPU is locked: ulimit -l unlimited (cpu devices do not"
-        " need it)");
+        "staging memory for a GPU is locked: ulimit -l unlimited (not needed"
+        " for cpu devices)");
   }
 
   void look_at_threads() {
@@ -116,10 +117,11 @@ private:
     auto allowed = std::min<uint64_t>(x.rlim_cur, *most);
     add("threads", allowed < 512 ? verdict::bad : verdict::good,
         std::to_string(*mine) + " of " + std::to_string(allowed),
-        "each device has some, each model in a process one: ulimit -u 4096");
+        "each device, and each model in a process, needs threads: ulimit -u"
+        " 4096");
   }
 
-  /// Whether others that share the cores take from them shows in the load.
+  /// Load from other processes on the same cores shows in loadavg.
   void look_at_cores() {
     auto cores = std::max(1l, ::sysconf(_SC_NPROCESSORS_ONLN));
     auto load = first_line("/proc/loadavg");
@@ -132,7 +134,9 @@ private:
     add("cores",
         now > 2.0 * static_cast<double>(cores) ? verdict::notice
                                                : verdict::good,
-        text, "more wants to run than there are cores: answers wait for them");
+        text,
+        "more threads are ready to run than there are cores, so answers are"
+        " delayed");
   }
 
   void look_at_memory() {
@@ -140,31 +144,32 @@ private:
     auto free = named_number("/proc/meminfo", "MemAvailable");
     if (!all || !free)
       return;
-    add(
-      "memory",
-      *free * 20 < *all   ? verdict::bad
-      : *free * 10 < *all ? verdict::notice
-                          : verdict::good,
-      format_bytes(*free * 1024) + " of " + format_bytes(*all * 1024)
-        + " available",
-      "little is left: unload a model, or place fewer here (devices[].memory)");
+    add("memory",
+        *free * 20 < *all   ? verdict::bad
+        : *free * 10 < *all ? verdict::notice
+                            : verdict::good,
+        format_bytes(*free * 1024) + " of " + format_bytes(*all * 1024)
+          + " available",
+        "little memory is available: unload a model, or place fewer models"
+        " here (devices[].memory)");
   }
 
-  /// The journals of a node grow to about 80 MiB.
+  /// The journals of a node take up to about 80 MiB.
   void look_at_disk() {
     struct statvfs x {};
     if (::statvfs(folder_.c_str(), &x) != 0)
       return;
     auto free = x.f_bavail * x.f_frsize;
-    auto no_names = x.f_files != 0 && x.f_favail == 0; // some do not count
+    // Some file systems count no inodes.
+    auto no_names = x.f_files != 0 && x.f_favail == 0;
     add("disk",
         free < (64u << 20) || no_names ? verdict::bad
         : free < (512u << 20)          ? verdict::notice
                                        : verdict::good,
         format_bytes(free) + " of " + format_bytes(x.f_blocks * x.f_frsize)
           + " free for " + folder_,
-        "a change is refused when it cannot be written, and what happens is"
-        " kept in memory for a while: make room");
+        "changes that cannot be written are refused, and events are kept only"
+        " in memory: free some space");
   }
 
   void look_at_huge_pages() {
@@ -179,24 +184,24 @@ private:
     add("huge pages", chosen == "never" ? verdict::notice : verdict::good,
         "transparent: " + chosen
           + ", reserved: " + std::to_string(reserved.value_or(0)),
-        "weights are read faster with them: echo madvise >"
+        "weights are read faster with huge pages: echo madvise >"
         " /sys/kernel/mm/transparent_hugepage/enabled");
   }
 
-  /// What keeps a model that nobody vouches for from files, beside seccomp.
+  /// Landlock and seccomp together deny files to untrusted models.
   void look_at_landlock() {
     auto version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
     add("landlock", version < 1 ? verdict::notice : verdict::good,
-        version < 1 ? "not there" : "version " + std::to_string(version),
-        "models that are not trusted are kept from files by seccomp alone: boot"
-        " with lsm=landlock,...");
+        version < 1 ? "not available" : "version " + std::to_string(version),
+        "only seccomp denies files to untrusted models: boot with"
+        " lsm=landlock,...");
   }
 
   void look_at_clock() {
     auto source = first_line(
       "/sys/devices/system/clocksource/clocksource0/current_clocksource");
     timex x{};
-    auto state = ::adjtimex(&x); // reads only
+    auto state = ::adjtimex(&x); // a read-only call
     auto synchronised = state >= 0 && (x.status & STA_UNSYNC) == 0;
     auto slow = source && *source != "tsc" && *source != "kvm-clock"
                 && *source != "arch_sys_counter"
@@ -204,25 +209,25 @@ private:
     add("clock", slow || !synchronised ? verdict::notice : verdict::good,
         source.value_or("unknown")
           + (synchronised ? ", synchronised" : ", not synchronised"),
-        slow ? "reading this clock asks the kernel each time; tsc does not"
-             : "times in logs of several hosts will not fit together; run an"
-               " NTP client (deadlines do not depend on it)");
+        slow ? "each read of this clock is a system call; use tsc"
+             : "log times of different hosts will not match: run an NTP client"
+               " (deadlines do not depend on the wall clock)");
   }
 
   void look_at_sockets() {
     auto waiting = number_at("/proc/sys/net/core/somaxconn");
     if (waiting)
-      add("connections that wait",
+      add("waiting connections",
           *waiting < 1024 ? verdict::notice : verdict::good,
           "at most " + std::to_string(*waiting),
-          "a crowd of clients is turned away: sysctl net.core.somaxconn=4096");
+          "many clients at once are refused: sysctl net.core.somaxconn=4096");
     if (auto ports = first_line("/proc/sys/net/ipv4/ip_local_port_range")) {
       std::replace(ports->begin(), ports->end(), '\t', ' ');
       add("ports for connections", *ports);
     }
   }
 
-  /// By the names of the files that are loaded, which carry the versions.
+  /// The names of the loaded files contain the versions.
   void look_at_libraries() {
     std::vector<std::string> paths;
     ::dl_iterate_phdr(

@@ -12,27 +12,27 @@ namespace millrace {
 
 enum class verdict : uint8_t {
   good,
-  notice, ///< works, could be better
-  bad     ///< will hurt under load
+  notice, ///< works, but could be improved
+  bad     ///< will cause problems under load
 };
 
 constexpr auto names_of(verdict) {
   return name_table{"good", "notice", "bad"};
 }
 
-/// One thing that was looked at on a host.
+/// Result of one check of a host.
 struct finding {
   std::string what;
   verdict how = verdict::good;
   std::string found;
-  std::string advice; ///< what to do, unless it is good
+  std::string advice; ///< what to do; unused for good
   MILLRACE_FIELDS(finding, what, how, found, advice)
 };
 
-/// Looks at what this process may use and runs with: limits, memory, huge
-/// pages, threads, Landlock, clock, sockets, libraries, and the room in a
-/// folder. Reads /proc and /sys; what cannot be read is left out. Takes about a
-/// millisecond.
+/// Checks the limits and the environment of this process: resource limits,
+/// memory, huge pages, threads, Landlock, clock, sockets, libraries, and free
+/// space in `folder`. Reads /proc and /sys and omits each check with unreadable
+/// files. Takes about 1 ms.
 std::vector<finding> examine_host(const std::string& folder);
 
 } // namespace millrace

@@ -20,13 +20,14 @@ namespace millrace {
 
 namespace {
 
-/// The first line of /proc/stat: time per kind of work, in ticks.
+/// Reads the first line of /proc/stat: ticks for each kind of work.
 void read_cores(host_reading& out) {
   std::ifstream in{"/proc/stat"};
   std::string cpu;
   in >> cpu;
   double all = 0, idle = 0, ticks = 0;
-  // user nice system idle iowait irq softirq steal; what follows is in user.
+  // user nice system idle iowait irq softirq steal; the later columns are
+  // included in user.
   for (int kind = 0; kind < 8 && in >> ticks; ++kind) {
     all += ticks;
     if (kind == 3 || kind == 4)
@@ -53,15 +54,15 @@ void read_memory(host_reading& out) {
     }
 }
 
-/// More processes below one node than its devices can have replicas.
+/// Above the number of replicas that the devices of one node can have.
 constexpr size_t processes_max = 65'536;
 
 double seconds_of(const timeval& x) {
   return static_cast<double>(x.tv_sec) + 1e-6 * static_cast<double>(x.tv_usec);
 }
 
-/// Process ids of the children of a process, by its folder in /proc: a child
-/// belongs to the thread that started it.
+/// Ids of the children of a process, given its folder in /proc. The kernel
+/// lists a child under the thread that started it.
 std::vector<std::string> children_of(const std::string& process) {
   std::vector<std::string> out;
   std::error_code gone;
@@ -75,11 +76,12 @@ std::vector<std::string> children_of(const std::string& process) {
   return out;
 }
 
-/// Adds a process and its ended children, by proc(5), stat and statm.
+/// Adds the usage of a process and its ended children: stat and statm of
+/// proc(5).
 void add_process(children_reading& out, const std::string& folder) {
   std::ifstream in{folder + "/stat"};
   std::string text{std::istreambuf_iterator<char>{in}, {}};
-  auto name_end = text.rfind(')'); // the name may hold anything
+  auto name_end = text.rfind(')'); // the name may contain any character
   if (name_end == std::string::npos)
     return;
   std::istringstream fields{text.substr(name_end + 1)};
@@ -96,14 +98,14 @@ void add_process(children_reading& out, const std::string& folder) {
     out.resident += resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// The number that a file begins with; none where it says "max", or nothing.
+/// The number at the start of a file; nullopt for "max" or an empty file.
 std::optional<uint64_t> number_of(const std::string& file) {
   std::ifstream in{file};
   uint64_t out = 0;
   return in >> out ? std::optional{out} : std::nullopt;
 }
 
-/// Of a group's memory, what the system takes back when it is needed.
+/// Bytes of a group's memory that the kernel can reclaim.
 uint64_t reclaimable_in(const std::string& group) {
   std::ifstream in{group + "/memory.stat"};
   std::string key;
@@ -115,7 +117,7 @@ uint64_t reclaimable_in(const std::string& group) {
 
 } // namespace
 
-void limit_to_group(host_reading& x, const std::string& process,
+void limit_to_group(host_reading& reading, const std::string& process,
                     const std::string& groups) {
   std::ifstream in{process + "/cgroup"};
   std::string group;
@@ -125,13 +127,14 @@ void limit_to_group(host_reading& x, const std::string& process,
   if (!group.starts_with(version_2))
     return;
   group.erase(0, version_2.size());
-  for (;; group.erase(group.rfind('/'))) { // and those that it is in
+  for (;; group.erase(group.rfind('/'))) { // this group, then each parent
     auto folder = groups + group;
     if (auto most = number_of(folder + "/memory.max")) {
       auto used = number_of(folder + "/memory.current").value_or(0);
       used -= std::min(used, reclaimable_in(folder));
-      x.memory = std::min(x.memory, *most);
-      x.available = std::min(x.available, *most - std::min(*most, used));
+      reading.memory = std::min(reading.memory, *most);
+      reading.available =
+        std::min(reading.available, *most - std::min(*most, used));
     }
     if (group.rfind('/') == std::string::npos)
       return;

@@ -45,8 +45,8 @@ result<sockaddr_in> parse_address(const std::string& text) {
   return out;
 }
 
-/// libmicrohttpd, run by a loop of our own: the library's timeout starts anew
-/// with each byte, so a client that sends a header line a second is never late.
+/// Runs libmicrohttpd in our own loop. The library's timeout restarts with each
+/// byte, so a client that sends a header line per second would never time out.
 class microhttpd_server : public http_server {
 public:
   microhttpd_server(std::map<std::string, handler> routes, http_limits limits)
@@ -62,7 +62,8 @@ public:
   }
 
   bool start(const sockaddr_in& address) {
-    // The limit of the library makes newcomers wait; ours makes room for them.
+    // The library makes new connections wait at its limit; our lower limit
+    // closes an old connection instead.
     auto accepted_max =
       static_cast<unsigned>(limits_.connections_max + accepted_at_once);
     daemon_ = MHD_start_daemon(
@@ -82,13 +83,13 @@ public:
   }
 
 private:
-  /// More than the library accepts in one step.
+  /// Above the number of connections that the library accepts in one step.
   static constexpr size_t accepted_at_once = 64;
 
   struct connection {
     int socket = -1;
-    timestamp since; ///< start of the request's arrival or of its answer
-    timestamp due;   ///< when it is closed
+    timestamp since; ///< when the current request or answer started
+    timestamp due;   ///< when the server closes the connection
     bool closing = false;
   };
 
@@ -104,7 +105,8 @@ private:
     }
   }
 
-  /// Milliseconds until the library or a connection is due; -1: none is.
+  /// Milliseconds until the library or a connection has a timeout; -1: no
+  /// timeout.
   int wait_max() const {
     auto due = far_future;
     for (auto& [handle, x] : connections_)
@@ -126,7 +128,8 @@ private:
         close(x);
   }
 
-  /// The library sees the end of its input, and forgets the connection.
+  /// Shuts the socket down; the library then reads end-of-file and drops the
+  /// connection.
   static void close(connection& x) {
     x.due = far_future;
     x.closing = true;
@@ -177,7 +180,7 @@ private:
   static MHD_Result on_request(void* self, MHD_Connection* handle,
                                const char* url, const char* method, const char*,
                                const char*, size_t* body_size, void**) {
-    if (*body_size != 0) // nothing here takes a body: read it away
+    if (*body_size != 0) // no path takes a body: discard it
       return *body_size = 0, MHD_YES;
     auto& me = *static_cast<microhttpd_server*>(self);
     me.expect(handle, me.limits_.answer_max);
@@ -192,7 +195,7 @@ private:
     return sent;
   }
 
-  /// The library leaves the body of an answer to HEAD out.
+  /// For HEAD the library omits the body.
   http_answer answer_to(const char* method, const char* url) {
     if (std::strcmp(method, "GET") != 0 && std::strcmp(method, "HEAD") != 0)
       return {405, "text/plain", "only GET and HEAD are answered\n"};

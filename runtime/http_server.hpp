@@ -18,22 +18,24 @@ struct http_answer {
 };
 
 struct http_limits {
-  /// Open at once; another one closes the one that has been idle or busy with
-  /// one request for the longest time.
+  /// Open connections. A further connection closes the one that has been idle,
+  /// or in the same request, for the longest time.
   size_t connections_max = 64;
-  /// For a request to arrive, from the connection's start or the last answer.
+  /// Time in which a request must arrive, from the start of the connection or
+  /// the end of the last answer.
   milliseconds request_max = 5s;
-  milliseconds answer_max = 30s; ///< for an answer to be read
+  milliseconds answer_max =
+    30s; ///< time in which the client must read an answer
 };
 
-/// A small read-only HTTP server with a thread of its own, for metrics and
-/// probes. Answers GET and HEAD on fixed paths; anything else is 404 or 405.
-/// Clients that send or read slowly cannot keep others out: see http_limits.
+/// A small read-only HTTP server with its own thread, for metrics and probes.
+/// The server answers GET and HEAD on fixed paths; other requests get 404 or
+/// 405. Slow clients cannot keep others out: see http_limits.
 class http_server {
 public:
   using handler = std::function<http_answer()>;
 
-  /// Listens on HOST:PORT (port 0: any free one). Handlers run on the server's
+  /// Listens on HOST:PORT (port 0: any free port). Handlers run on the server's
   /// thread.
   /// Errors: bad_config when the address is wrong or taken.
   static result<std::unique_ptr<http_server>>
@@ -42,7 +44,7 @@ public:
 
   virtual ~http_server() = default;
 
-  /// The port that was bound.
+  /// The bound port.
   virtual uint16_t port() const = 0;
 };
 

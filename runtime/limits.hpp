@@ -11,47 +11,47 @@
 
 namespace millrace {
 
-/// What a note's limits can be said of.
+/// Types to which the limits of a note apply.
 template <class T>
 concept limited =
   std::is_arithmetic_v<T> || std::is_same_v<T, microseconds> || std::is_same_v<
     T, byte_count> || std::is_same_v<T, bandwidth>;
 
-/// In seconds, bytes, or bytes per second.
+/// The value in seconds, bytes, or bytes per second.
 template <limited T>
-double plain_number(const T& x) {
+double plain_number(const T& value) {
   if constexpr (std::is_same_v<T, microseconds>)
-    return to_seconds(x);
+    return to_seconds(value);
   else if constexpr (std::is_same_v<T, byte_count>)
-    return static_cast<double>(x.value);
+    return static_cast<double>(value.value);
   else if constexpr (std::is_same_v<T, bandwidth>)
-    return x.bytes_per_second;
+    return value.bytes_per_second;
   else
-    return static_cast<double>(x);
+    return static_cast<double>(value);
 }
 
 /// A number with its unit.
 template <limited T>
-std::string number_text(const T& x) {
+std::string number_text(const T& value) {
   if constexpr (std::is_same_v<T, microseconds>)
-    return format_duration(x);
+    return format_duration(value);
   else if constexpr (std::is_same_v<T, byte_count>)
-    return format_bytes(x.value);
+    return format_bytes(value.value);
   else if constexpr (std::is_same_v<T, bandwidth>)
-    return format_bandwidth(x);
+    return format_bandwidth(value);
   else if constexpr (std::is_integral_v<T>)
-    return std::to_string(x);
+    return std::to_string(value);
   else
-    return format_number(x);
+    return format_number(value);
 }
 
 template <limited T>
-bool within(const T& x, const note& limits) {
-  auto y = plain_number(x);
+bool within(const T& value, const note& limits) {
+  auto y = plain_number(value);
   return y >= limits.least && y <= limits.most;
 }
 
-/// "between 1 and 4096", "at least 1 ms"; empty where there are no limits.
+/// "between 1 and 4096", "at least 1 ms"; empty without limits.
 template <limited T>
 std::string limits_text(const note& limits) {
   constexpr auto none = std::numeric_limits<double>::infinity();
@@ -72,13 +72,13 @@ std::string limits_text(const note& limits) {
   return limits.most < none ? "at most " + text(limits.most) : std::string{};
 }
 
-/// Holds every option of a record against its limits.
-/// Errors: bad_request, naming the first that is beyond them.
+/// Checks each option of a record against its limits.
+/// Errors: bad_request, with the first option out of its limits.
 template <annotated T>
-result<void> check_limits(const T& x, const std::string& path = {}) {
+result<void> check_limits(const T& record, const std::string& path = {}) {
   result<void> out;
   size_t i = 0;
-  for_each_field(x, [&]<class M>(std::string_view name, const M& member) {
+  for_each_field(record, [&]<class M>(std::string_view name, const M& member) {
     auto n = T::notes()[i++];
     auto at = path + (path.empty() ? "" : ".") + std::string{name};
     if (!out)

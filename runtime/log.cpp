@@ -50,7 +50,7 @@ bool needs_quotes(std::string_view x) {
   return false;
 }
 
-/// Values come from clients and other nodes, too.
+/// Values may contain input from clients and other nodes.
 void append_value(std::string& out, std::string_view x) {
   auto clean = printable(x);
   if (!needs_quotes(clean)) {

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// error means a person must act.
+/// error: a person must act.
 enum class log_level : uint8_t { debug, info, warning, error, off };
 
 constexpr auto names_of(log_level) {
@@ -36,23 +36,24 @@ struct log_field {
 };
 
 /// Writes one event: "TIME +UPTIME LEVEL COMPONENT.EVENT key=value ...".
-/// Values come out quoted where they have spaces or control characters.
+/// A value with spaces or control characters is quoted.
 void log_event(log_level level, std::string_view component,
                std::string_view event,
                std::initializer_list<log_field> fields = {});
 
-/// The wall clock, for people to read: UTC, to the second.
+/// The wall-clock time as text for people: UTC, in seconds.
 std::string wall_time();
 
-/// The wall clock, since 1970; also only for people.
+/// The wall-clock time since 1970; also only for display.
 microseconds wall_clock();
 
-/// Drops events below the level; info at start.
+/// Sets the lowest level that is printed; initially info.
 void set_log_level(log_level least);
 log_level current_log_level();
 
-/// Sends finished lines elsewhere (a test, a simulation) instead of to stderr;
-/// an empty function restores stderr. Not while other threads log.
+/// Sends formatted lines to a function (for tests and simulations) instead of
+/// stderr. An empty function restores stderr. Not thread-safe with respect to
+/// logging.
 using log_sink = std::function<void(log_level, std::string_view line)>;
 void set_log_sink(log_sink sink);
 

@@ -11,17 +11,13 @@
 #include <prometheus/gauge.h>
 #include <prometheus/metric_family.h>
 
+#include "runtime/metric_family.hpp"
+
 namespace millrace {
 
-/// How long a family shows a series.
-enum class series_life {
-  process, ///< from its first use on
-  handles  ///< while an actor keeps its handle
-};
-
-/// The series of one metric family, by their labels. prometheus-cpp's own
-/// families own their series, so that a handle of a removed series would
-/// dangle; here handles share them. Any thread.
+/// The series of one metric family, by labels. In prometheus-cpp the family
+/// owns its series, so the handle of a removed series would dangle. Here the
+/// handles share ownership. Thread-safe.
 template <class Metric>
 class metric_series {
 public:
@@ -31,7 +27,7 @@ public:
     : head_(std::move(head)),
       life_(life) {}
 
-  /// The series with these labels; a new one is made of `xs`.
+  /// The series with these labels, constructed from `xs` if it does not exist.
   template <class... Ts>
   std::shared_ptr<Metric> at(const labels& of, Ts&&... xs) {
     std::lock_guard guard{mutex_};
@@ -48,9 +44,9 @@ public:
     return i->second.metric;
   }
 
-  /// The family's values, each with the labels `common` beside its own. A
-  /// counter or histogram without a handle is shown once more, so that a
-  /// scrape has its last value; a gauge without a handle means nothing.
+  /// The values of the family, with the labels `common` added. A counter or
+  /// histogram without a handle is returned once more, so that a scrape sees
+  /// its last value. A gauge without a handle is dropped at once.
   prometheus::MetricFamily collect(const labels& common) {
     std::lock_guard guard{mutex_};
     auto out = head_;
@@ -75,14 +71,14 @@ private:
 
   struct entry {
     std::shared_ptr<Metric> metric;
-    bool was_last = false; ///< shown since its last handle went
+    bool was_last = false; ///< was returned after its last handle was destroyed
   };
 
-  bool is_abandoned(const entry& x) const {
-    return life_ == series_life::handles && x.metric.use_count() == 1;
+  bool is_abandoned(const entry& series) const {
+    return life_ == series_life::handles && series.metric.use_count() == 1;
   }
 
-  /// Where nothing scrapes, series without handles would pile up.
+  /// Removes series without handles; without scrapes, they would accumulate.
   void sweep() {
     std::erase_if(series_, [&](auto& x) { return is_abandoned(x.second); });
     sweep_at_ = 2 * series_.size() + 64;

@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-/// The printed names of an enum's values, in order. An enum gets its text form
-/// by one function found by argument-dependent lookup:
+/// The names of an enum's values, in order. An enum gets its text form from a
+/// function found by argument-dependent lookup:
 ///     constexpr auto names_of(my_enum) { return name_table{"a", "b"}; }
 template <size_t N>
 struct name_table : std::array<std::string_view, N> {
@@ -23,18 +23,18 @@ template <class... Ts>
 name_table(Ts...) -> name_table<sizeof...(Ts)>;
 
 template <class T>
-concept named_enum = std::is_enum_v<T> && requires(T x) {
-  names_of(x);
+concept named_enum = std::is_enum_v<T> && requires(T value) {
+  names_of(value);
 };
 
 template <named_enum T>
-constexpr std::string_view to_string(T x) {
+constexpr std::string_view to_string(T value) {
   constexpr auto table = names_of(T{});
-  auto i = static_cast<size_t>(x);
+  auto i = static_cast<size_t>(value);
   return i < table.size() ? table[i] : std::string_view{"?"};
 }
 
-/// The value of that name, if it is one.
+/// Returns the value with this name; nullopt for an unknown name.
 template <named_enum T>
 constexpr std::optional<T> from_string(std::string_view name) {
   constexpr auto table = names_of(T{});

@@ -8,9 +8,8 @@
 
 namespace millrace {
 
-/// The least number of characters that are inserted, deleted, replaced or
-/// swapped with the next one to make one text of the other (optimal string
-/// alignment distance).
+/// The edit distance of two texts, counting insertions, deletions, replacements
+/// and swaps of neighbours (optimal string alignment distance).
 inline size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before, row(b.size() + 1), next(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j)
@@ -29,9 +28,10 @@ inline size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// " (did you mean 'NAME'?)" with the known name that is nearest to a mistyped
-/// one; empty when none is near: at most a third of the characters may differ,
-/// or the mistyped name begins a known one. Long texts are not compared.
+/// Returns " (did you mean 'NAME'?)" with the known name nearest to a mistyped
+/// one; empty when none is near. A name is near if at most a third of its
+/// characters differ, or if it starts with the mistyped text. Long texts are
+/// not compared.
 template <class Names>
 std::string suggestion(std::string_view mistyped, const Names& known) {
   constexpr size_t compared_max = 64;

@@ -6,13 +6,12 @@
 
 namespace millrace {
 
-/// Where programs and plugins lie that are for our programs and not for people:
-/// lib/millrace beside the bin/ that this program was started from, or this
-/// program's own folder where it is such a one.
+/// The folder of internal programs and plugins: lib/millrace beside the bin/ of
+/// this program. If this program is internal itself, its own folder.
 std::string program_folder();
 
-/// The .yaml files of a folder by their names without the ending, in order;
-/// none where the folder cannot be read.
+/// The names of the .yaml files in a folder, sorted and without the extension;
+/// empty when the folder cannot be read.
 std::vector<std::string> yaml_names_in(const std::string& folder);
 
 } // namespace millrace

@@ -11,7 +11,7 @@ namespace millrace {
 
 namespace {
 
-/// Vigna's SplitMix64 finaliser: spreads close seeds far apart.
+/// Vigna's SplitMix64 finaliser: maps close seeds to distant values.
 uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -33,7 +33,7 @@ double random_stream::exponential() {
 }
 
 double random_stream::normal() {
-  for (;;) { // Marsaglia's polar method; the second value is given up
+  for (;;) { // Marsaglia's polar method; the second value is discarded
     auto x = 2 * uniform() - 1;
     auto y = 2 * uniform() - 1;
     auto square = x * x + y * y;
@@ -60,7 +60,7 @@ double random_stream::gamma(double shape) {
 
 uint64_t random_stream::below(uint64_t n) {
   MILLRACE_ASSERT(n > 0);
-  auto biased = -n % n; // 2^64 mod n: these many values would come too often
+  auto biased = -n % n; // 2^64 mod n: so many low values would bias the result
   for (;;)
     if (auto x = next(); x >= biased)
       return x % n;

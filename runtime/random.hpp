@@ -7,13 +7,14 @@
 
 namespace millrace {
 
-/// A stream of random numbers that the same seed repeats on every machine. Each
-/// actor forks its own by name, so that what one draws never shifts another's.
+/// A stream of random numbers; the same seed gives the same stream on every
+/// machine. Each actor forks its own stream by name, so that the draws of one
+/// actor do not shift those of another.
 class random_stream {
 public:
   explicit random_stream(uint64_t seed) : seed_(seed), engine_(seed) {}
 
-  /// An independent stream, the same for the same seed and name.
+  /// Returns an independent stream, determined by seed and name.
   random_stream fork(std::string_view name) const;
 
   uint64_t next() { return engine_(); }
@@ -21,14 +22,14 @@ public:
   /// Uniform in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
-  /// Exponential of mean 1.
+  /// Exponential with mean 1.
   double exponential();
 
-  /// Normal of mean 0 and variance 1.
+  /// Normal with mean 0 and variance 1.
   double normal();
 
-  /// Gamma of that shape and scale 1: its mean is the shape, its coefficient of
-  /// variation one over the shape's root (Marsaglia and Tsang, 2000).
+  /// Gamma with the given shape and scale 1. The mean is `shape`, the
+  /// coefficient of variation 1/sqrt(shape) (Marsaglia and Tsang, 2000).
   double gamma(double shape);
 
   /// Uniform in [0, n); n > 0.
@@ -39,8 +40,8 @@ private:
   std::mt19937_64 engine_;
 };
 
-/// 64 bits that nobody can foresee, from the kernel. For seeds, incarnations
-/// of nodes without a data directory, and nonces; never inside an actor.
+/// 64 unpredictable bits from the kernel. For seeds, nonces, and incarnations
+/// of nodes without a data directory; never for use in actors.
 uint64_t entropy();
 
 } // namespace millrace

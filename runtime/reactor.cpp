@@ -10,7 +10,7 @@ namespace millrace {
 
 namespace {
 
-/// Messages an actor may handle before the next one gets its turn.
+/// Messages that an actor may handle before the next actor runs.
 constexpr size_t messages_per_turn = 64;
 
 } // namespace

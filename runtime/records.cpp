@@ -11,7 +11,7 @@ namespace millrace {
 
 namespace {
 
-/// With one record: a bundle, weights, and a connection for each lane.
+/// Files with one record: a bundle, weights, and a connection for each lane.
 constexpr size_t most_files = 250;
 
 void keep_files(msghdr& message, std::vector<file_descriptor>& out) {
@@ -28,7 +28,7 @@ void keep_files(msghdr& message, std::vector<file_descriptor>& out) {
   }
 }
 
-/// Whether one of these events (poll(2)) comes there before then.
+/// Waits for one of these events (poll(2)); false at time `until`.
 bool wait_for(const file_descriptor& x, short events, timestamp until) {
   for (;;) {
     timespec left{};
@@ -47,8 +47,8 @@ bool wait_for(const file_descriptor& x, short events, timestamp until) {
 
 } // namespace
 
-bool wait_for(const file_descriptor& x, timestamp until) {
-  return wait_for(x, POLLIN, until);
+bool wait_for(const file_descriptor& file, timestamp until) {
+  return wait_for(file, POLLIN, until);
 }
 
 result<std::pair<file_descriptor, file_descriptor>> make_connection() {

@@ -7,14 +7,13 @@
 
 namespace millrace {
 
-/// Tells a service manager how this process is, as lines of NAME=VALUE:
-/// "READY=1", "STOPPING=1", "STATUS=..." (sd_notify(3)). Where none wants to
-/// know ($NOTIFY_SOCKET is not set), and where it does not listen, nothing
-/// happens.
+/// Reports the state of this process to the service manager, as lines
+/// NAME=VALUE: "READY=1", "STOPPING=1", "STATUS=..." (sd_notify(3)). Does
+/// nothing without $NOTIFY_SOCKET or when the service manager does not listen.
 void notify_service(const std::string& lines);
 
-/// How often a service manager wants to hear "WATCHDOG=1": half of what it
-/// allows ($WATCHDOG_USEC). 0: never.
+/// Interval between "WATCHDOG=1" reports: half of $WATCHDOG_USEC. 0: the
+/// service manager expects no reports.
 milliseconds watchdog_period();
 
 } // namespace millrace

@@ -5,18 +5,18 @@
 #include <optional>
 
 /// \file
-/// Arithmetic on sizes that somebody else has named.
+/// Overflow-safe arithmetic on untrusted sizes.
 namespace millrace {
 
-/// Nothing when there is no such size.
-constexpr std::optional<size_t> product(size_t x, size_t y) {
+/// The product; nullopt on overflow.
+constexpr std::optional<size_t> product(size_t left, size_t right) {
   size_t out = 0;
-  if (__builtin_mul_overflow(x, y, &out))
+  if (__builtin_mul_overflow(left, right, &out))
     return {};
   return out;
 }
 
-/// The first multiple of `unit` from n on, for an n with room for it.
+/// Rounds n up to a multiple of `unit`. The result must not overflow.
 constexpr size_t rounded_up(size_t n, size_t unit) {
   return (n + unit - 1) / unit * unit;
 }

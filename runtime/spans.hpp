@@ -11,44 +11,45 @@
 
 namespace millrace {
 
-/// Something on the way of requests that took time on one node.
+/// A time interval that one step of request handling took on one node.
 struct span {
-  std::string track;    ///< which actor: "gateway", "replica/digits.1.2"
-  std::string name;     ///< what it was: "waits", "runs"
-  microseconds from{0}; ///< on the node's clock
+  std::string track;    ///< actor: "gateway", "replica/digits.1.2"
+  std::string name;     ///< step: "waits", "runs"
+  microseconds from{0}; ///< start, on the node's clock
   microseconds length{0};
-  uint64_t request = 0; ///< the gateway's number of the request; 0: of none
-  uint64_t batch = 0;   ///< names a batch on every node; 0: of none
+  uint64_t request = 0; ///< the gateway's request number; 0: no request
+  uint64_t batch = 0;   ///< cluster-wide number of the batch; 0: no batch
   std::string note;
   MILLRACE_FIELDS(span, track, name, from, length, request, batch, note)
 };
 
-/// Keeps the spans of one node while somebody wants them; else asking costs one
-/// load. Any thread.
+/// Records the spans of one node while tracing is on. When tracing is off, on()
+/// costs one load. Thread-safe.
 class span_recorder {
 public:
   bool on() const { return on_.load(std::memory_order_relaxed); }
 
-  /// Forgets what was kept and keeps so many from now on; more are counted.
+  /// Drops all spans, then records up to `most` spans; further spans are only
+  /// counted, as lost.
   void start(size_t most);
   void stop() { on_ = false; }
 
-  /// As stop, and gives back what was kept.
+  /// Stops and releases the recorded spans.
   void forget();
 
-  /// Of a recorder that is on. `name` and `note` are kept as they are.
+  /// Adds a span; only while on() is true. `name` and `note` are not changed.
   void add(const char* role, const std::string& who, std::string name,
            timestamp from, timestamp to, uint64_t request, uint64_t batch,
            std::string note = {});
 
-  /// At most so many spans from a place on.
+  /// At most `most` spans, from index `first` on.
   std::vector<span> kept(size_t first, size_t most) const;
   size_t size() const;
   size_t lost() const;
 
 private:
   std::atomic<bool> on_{false};
-  mutable std::mutex mutex_; // guards what follows
+  mutable std::mutex mutex_; // guards the members below
   std::vector<span> spans_;
   size_t most_ = 0;
   size_t lost_ = 0;

@@ -10,12 +10,12 @@ namespace millrace {
 
 struct string_hash {
   using is_transparent = void;
-  size_t operator()(std::string_view x) const {
-    return std::hash<std::string_view>{}(x);
+  size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>{}(text);
   }
 };
 
-/// A hash map by text in which a part of another text is looked up as it is.
+/// A hash map with text keys; lookup by std::string_view makes no copy.
 template <class T>
 using string_map =
   std::unordered_map<std::string, T, string_hash, std::equal_to<>>;

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// "PATH: cannot open: No such file or directory", by errno.
+/// Makes an error from errno: "PATH: cannot open: No such file or directory".
 inline error system_error(const std::string& path, const char* what) {
   return {ec::unavailable,
           path + ": cannot " + what + ": " + std::strerror(errno)};

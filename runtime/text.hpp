@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-/// The text in single quotes, cut to max characters, control characters and
-/// non-ASCII bytes as \xNN: safe to print wherever it came from.
+/// Quotes an untrusted text for printing: single quotes, at most `max`
+/// characters, control characters and non-ASCII bytes as \xNN.
 inline std::string shown(std::string_view text, size_t max = 40) {
   constexpr char hex[] = "0123456789abcdef";
   std::string out = "'";
@@ -27,8 +27,7 @@ inline std::string shown(std::string_view text, size_t max = 40) {
   return out;
 }
 
-/// The beginning of a text, at most so many bytes, with its last character
-/// whole where it is UTF-8.
+/// The first bytes of a text, at most `max`; a UTF-8 character is not cut.
 inline std::string first_of(std::string_view text, size_t max) {
   auto n = std::min(max, text.size());
   while (n > 0 && n < text.size() && (text[n] & 0xc0) == 0x80)
@@ -36,17 +35,17 @@ inline std::string first_of(std::string_view text, size_t max) {
   return std::string{text.substr(0, n)};
 }
 
-/// Bytes of the UTF-8 character at the beginning of a text, which has one; 0
-/// when that is none (RFC 3629, section 4).
-inline size_t character_at(std::string_view x) {
-  auto at = [&](size_t i) { return static_cast<unsigned char>(x[i]); };
+/// Size in bytes of the UTF-8 character at the start of a non-empty text; 0
+/// when the bytes are invalid (RFC 3629, section 4).
+inline size_t character_at(std::string_view text) {
+  auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   auto a = at(0);
   size_t n = a < 0x80                ? 1
              : a >= 0xc2 && a < 0xe0 ? 2
              : a >= 0xe0 && a < 0xf0 ? 3
              : a >= 0xf0 && a < 0xf5 ? 4
                                      : 0;
-  if (n > x.size())
+  if (n > text.size())
     return 0;
   for (size_t i = 1; i < n; ++i)
     if ((at(i) & 0xc0) != 0x80)
@@ -61,8 +60,8 @@ inline std::string counted(size_t n, const std::string& what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
-/// A stranger's text as UTF-8 that does nothing to a terminal but fill it:
-/// control characters other than newlines, and what is no character, as '?'.
+/// Makes an untrusted text safe to print on a terminal. Control characters
+/// other than newlines, and invalid UTF-8 bytes, become '?'.
 inline std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -77,7 +76,8 @@ inline std::string printable(std::string_view text) {
   return out;
 }
 
-/// "a, b, c" out of any range whose elements become strings by f.
+/// Joins the elements of a range as "a, b, c"; f converts an element to a
+/// string.
 template <class Range, class F>
 std::string joined(const Range& xs, std::string_view separator, F f) {
   std::string out;
@@ -89,7 +89,7 @@ std::string joined(const Range& xs, std::string_view separator, F f) {
   return out;
 }
 
-/// The parts of a text between single separators; never empty.
+/// Splits a text at each separator; the result has at least one part.
 inline std::vector<std::string_view> split(std::string_view text,
                                            char separator) {
   std::vector<std::string_view> out;
@@ -102,7 +102,7 @@ inline std::vector<std::string_view> split(std::string_view text,
   }
 }
 
-/// The number that a text is, from its first character to its last.
+/// Parses a text that is exactly one number.
 template <class T>
 std::optional<T> number_in(std::string_view text) {
   T out{};

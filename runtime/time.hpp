@@ -13,31 +13,32 @@ using std::chrono::seconds;
 
 using namespace std::chrono_literals;
 
-/// A point on the monotonic clock of one process. What crosses a wire is the
-/// time left until it, never the point itself. Only adapters may read a clock;
-/// actors take it from their actor clock, decisions as a parameter.
+/// A point on the monotonic clock of one process. Messages between processes
+/// carry the time left, never a timestamp. Only adapters may read a clock.
+/// Actors use their actor clock; decision functions get the time as a
+/// parameter.
 using timestamp = std::chrono::steady_clock::time_point;
 
-/// What the host's clock says, for adapters, tools and tests.
+/// The host's clock, for adapters, tools and tests.
 inline timestamp steady_now() {
   return std::chrono::steady_clock::now();
 }
 
-/// No point in time that will be reached.
+/// A time that is never reached.
 inline constexpr timestamp far_future = timestamp::max();
 
-/// The instant after which an answer is worthless. Travels as time left.
+/// The time after which an answer is useless. Messages carry the time left.
 struct deadline {
   timestamp at = far_future;
   friend bool operator==(deadline, deadline) = default;
 };
 
-constexpr double to_seconds(nanoseconds x) {
-  return std::chrono::duration<double>(x).count();
+constexpr double to_seconds(nanoseconds interval) {
+  return std::chrono::duration<double>(interval).count();
 }
 
-constexpr microseconds to_us(nanoseconds x) {
-  return std::chrono::duration_cast<microseconds>(x);
+constexpr microseconds to_us(nanoseconds interval) {
+  return std::chrono::duration_cast<microseconds>(interval);
 }
 
 } // namespace millrace

@@ -72,12 +72,12 @@ result<double> parse_quantity(std::string_view text,
 
 } // namespace
 
-std::string format_number(double x) {
+std::string format_number(double number) {
   std::array<char, 32> text;
-  auto whole = std::abs(x) < 1e15 && x == std::trunc(x);
+  auto whole = std::abs(number) < 1e15 && number == std::trunc(number);
   auto form = whole ? std::chars_format::fixed : std::chars_format::general;
   auto [end, err] =
-    std::to_chars(text.data(), text.data() + text.size(), x, form);
+    std::to_chars(text.data(), text.data() + text.size(), number, form);
   return {text.data(), end};
 }
 
@@ -111,15 +111,16 @@ std::string format_duration(nanoseconds d) {
   return buf;
 }
 
-std::string format_seconds(double x) {
-  constexpr double most = 9e9; // nanoseconds go to 292 years
-  return x < most ? format_duration(nanoseconds{std::llround(1e9 * x)})
-                  : "over 200 years";
+std::string format_seconds(double seconds) {
+  constexpr double most = 9e9; // nanoseconds overflow after 292 years
+  return seconds < most
+           ? format_duration(nanoseconds{std::llround(1e9 * seconds)})
+           : "over 200 years";
 }
 
-std::string format_bandwidth(bandwidth x) {
+std::string format_bandwidth(bandwidth rate) {
   constexpr std::array names{"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"};
-  auto bits = 8 * x.bytes_per_second;
+  auto bits = 8 * rate.bytes_per_second;
   size_t i = 0;
   while (bits >= 1000 && i + 1 < names.size()) {
     bits /= 1000;

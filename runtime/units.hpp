@@ -16,7 +16,7 @@ struct byte_count {
   friend auto operator<=>(byte_count, byte_count) = default;
 };
 
-/// What a link or a disk carries.
+/// Throughput of a link or a disk.
 struct bandwidth {
   double bytes_per_second = 0;
   friend auto operator<=>(bandwidth, bandwidth) = default;
@@ -25,21 +25,21 @@ struct bandwidth {
 /// "1.5 MiB": binary multiples, three digits.
 std::string format_bytes(uint64_t n);
 
-/// "230 us", "12.5 ms", "3.20 s": the unit a person would choose.
+/// "230 us", "12.5 ms", "3.20 s": the unit fits the size.
 std::string format_duration(nanoseconds d);
 
-/// The same of a number of seconds; "over 200 years" where it has no end.
-std::string format_seconds(double x);
+/// format_duration for a number of seconds; "over 200 years" beyond its range.
+std::string format_seconds(double seconds);
 
-/// "10 Gbit/s": as links are sold, three digits.
-std::string format_bandwidth(bandwidth x);
+/// "10 Gbit/s": decimal multiples of bits, three digits.
+std::string format_bandwidth(bandwidth rate);
 
 /// "0.98", "4096": the shortest digits that read back as the same number.
-std::string format_number(double x);
+std::string format_number(double number);
 
 /// Reads "20ms", "1.5s", "100us", "2min", "1h".
-/// Errors: bad_request when there is no number or no known unit, or when it is
-/// negative or over ten years.
+/// Errors: bad_request for a missing number, an unknown unit, a negative value,
+/// or a value over ten years.
 result<microseconds> parse_duration(std::string_view text);
 
 /// Reads "64MiB", "1.5GB", "4096": decimal and binary multiples of bytes.

@@ -9,7 +9,8 @@ namespace millrace {
 worker_thread::worker_thread(const std::string& name, thread_priority priority)
   : thread_([this, name, priority] {
       name_this_thread(name);
-      if (priority == thread_priority::least) // of this thread alone, on Linux
+      if (priority == thread_priority::least) // on Linux this sets the priority
+                                              // of the calling thread only
         ::setpriority(PRIO_PROCESS, 0, 19);
       run();
     }) {
@@ -24,24 +25,24 @@ worker_thread::~worker_thread() {
   thread_.join();
 }
 
-void worker_thread::post(job x) {
+void worker_thread::post(job work) {
   {
     std::lock_guard guard{mutex_};
-    jobs_.push_back(std::move(x));
+    jobs_.push_back(std::move(work));
   }
   filled_.notify_one();
 }
 
-void worker_thread::post_after(milliseconds wait, job x) {
+void worker_thread::post_after(milliseconds wait, job work) {
   {
     std::lock_guard guard{mutex_};
-    later_.emplace(steady_now() + wait, std::move(x));
+    later_.emplace(steady_now() + wait, std::move(work));
   }
   filled_.notify_one();
 }
 
-void worker_thread::repeat(milliseconds pause, job x) {
-  post([this, pause, x = std::move(x)]() mutable {
+void worker_thread::repeat(milliseconds pause, job work) {
+  post([this, pause, x = std::move(work)]() mutable {
     x();
     post_after(pause, [this, pause, x = std::move(x)] { repeat(pause, x); });
   });
@@ -55,7 +56,7 @@ void worker_thread::run() {
       jobs_.pop_front();
       guard.unlock();
       next();
-      next = nullptr; // what it holds goes before the lock is taken again
+      next = nullptr; // destroy the job before taking the lock again
       guard.lock();
     } else if (later_.empty()) {
       filled_.wait(guard);

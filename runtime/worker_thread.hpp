@@ -13,29 +13,28 @@
 
 namespace millrace {
 
-/// When a thread gets a processor: with the others, or when nobody else wants
-/// it.
+/// Scheduling priority of a thread: normal, or only otherwise idle CPU time.
 enum class thread_priority : uint8_t { normal, least };
 
-/// A thread with a queue of jobs, for adapters whose calls block (a disk, a
-/// device). Jobs run in order. The destructor lets the running job end, drops
-/// the others and joins.
+/// A thread with a FIFO queue of jobs, for adapters with blocking calls (a
+/// disk, a device). The destructor waits for the running job, drops the queued
+/// jobs and joins.
 class worker_thread {
 public:
   using job = std::function<void()>;
 
-  /// The name (15 characters are kept) is what top and perf show.
+  /// The name (the first 15 characters) appears in top and perf.
   explicit worker_thread(const std::string& name,
                          thread_priority priority = thread_priority::normal);
   ~worker_thread();
 
-  void post(job x);
+  void post(job work);
 
-  /// After so long, or later when there is something else to do.
-  void post_after(milliseconds wait, job x);
+  /// Runs a job after `wait`, or later if other jobs are queued.
+  void post_after(milliseconds wait, job work);
 
-  /// Has a job done now and so long after each time it was done.
-  void repeat(milliseconds pause, job x);
+  /// Runs a job now, and again `pause` after each time it has ended.
+  void repeat(milliseconds pause, job work);
 
 private:
   void run();

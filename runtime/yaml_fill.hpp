@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// Values that stand where a YAML document has none. Includes yaml-cpp: for
-/// .cpp files of loaders only.
+/// Fills values into a YAML document that does not set them. Includes yaml-cpp:
+/// for .cpp files of loaders only.
 
 #include <algorithm>
 #include <string>
@@ -16,7 +16,7 @@ namespace millrace {
 namespace detail {
 
 inline void fill_in(const YAML::Node& at, const std::string& path,
-                    const std::string& before, const YAML::Node& x,
+                    const std::string& before, const YAML::Node& value,
                     std::vector<std::string>& filled) {
   auto end = std::min(path.size(), path.find('.'));
   auto step = path.substr(0, end);
@@ -29,21 +29,21 @@ inline void fill_in(const YAML::Node& at, const std::string& path,
     if (!at.IsMap() || !at[key] || !at[key].IsSequence())
       return;
     for (size_t i = 0; i < at[key].size(); ++i)
-      fill_in(at[key][i], rest, name + "[" + std::to_string(i) + "]", x,
+      fill_in(at[key][i], rest, name + "[" + std::to_string(i) + "]", value,
               filled);
   } else if (!rest.empty()) {
-    fill_in(to[key], rest, name, x, filled);
+    fill_in(to[key], rest, name, value, filled);
   } else if (!at.IsMap() || !at[key]) {
-    to[key] = YAML::Clone(x);
+    to[key] = YAML::Clone(value);
     filled.push_back(name);
   }
 }
 
 } // namespace detail
 
-/// Puts each value, "a.b[].c=VALUE", into a document that has none at that key;
-/// returns the keys that it has put. "[]" stands for each element of a list; a
-/// list that is not there is left out.
+/// Inserts each value, "a.b[].c=VALUE", if the document does not have this key.
+/// Returns the inserted keys. "[]" stands for each element of a list; a value
+/// for a missing list is skipped.
 inline std::vector<std::string>
 fill_in(const YAML::Node& root, const std::vector<std::string>& values) {
   std::vector<std::string> out;

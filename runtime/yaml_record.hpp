@@ -2,9 +2,9 @@
 #pragma once
 
 /// \file
-/// Declared records as YAML, both ways. Reading names the file, line and key
-/// of what is wrong and what was expected; unknown keys are refused, with the
-/// nearest known one. Includes yaml-cpp: for .cpp files of loaders only.
+/// Reads and writes declared records as YAML. A read error has the file, line
+/// and key, and the expected and found value. Unknown keys are refused, with
+/// the nearest known one. Includes yaml-cpp: for .cpp files of loaders only.
 
 #include <algorithm>
 #include <concepts>
@@ -27,24 +27,24 @@
 
 namespace millrace {
 
-/// Reads records out of one YAML document; stops at the first thing wrong.
+/// Reads records from one YAML document; stops at the first error.
 class yaml_reader {
 public:
-  /// "KEY=VALUE" texts of a preset, by its name.
+  /// Returns the "KEY=VALUE" texts of the preset with a name.
   using preset_reader =
     std::function<result<std::vector<std::string>>(const std::string& name)>;
 
-  /// `file` is how errors name the document.
+  /// Errors name the document by `file`.
   explicit yaml_reader(std::string file) : file_(std::move(file)) {}
 
-  /// Parses the text and reads it into x, whose values are the defaults. Each
-  /// override, "a.b[0].c=VALUE", first replaces a value of the document. When
-  /// the document then has the key `preset`, `preset` gives values in the same
-  /// form for that name, which stand where the document has none: "[]" in a key
-  /// stands for each element of a list, and a list that is not there is left
-  /// out. Errors: bad_config "FILE:LINE: KEY: what was expected and found".
+  /// Parses the text and reads it into target; missing keys keep their value in
+  /// target. Each override, "a.b[0].c=VALUE", first replaces a value of the
+  /// document. If the document has the key `preset`, the values of this preset
+  /// apply where the document has none. In preset keys "[]" stands for each
+  /// element of a list; a value for a missing list is skipped. Errors:
+  /// bad_config "FILE:LINE: KEY: expected and found".
   template <declared T>
-  result<void> read(const std::string& text, T& x,
+  result<void> read(const std::string& text, T& target,
                     const std::vector<std::string>& overrides = {},
                     const preset_reader& preset = {}) {
     room_ = 2 * text.size() + room_for_aliases;
@@ -55,7 +55,7 @@ public:
       if (!error_ && preset && node.IsMap() && node["preset"])
         fill_in_preset(node, preset);
       if (!error_)
-        value(node, x);
+        value(node, target);
     } catch (const YAML::DeepRecursion& e) {
       fail_at(e.mark, "is nested too deeply");
     } catch (const YAML::Exception& e) {
@@ -66,8 +66,8 @@ public:
     return {};
   }
 
-  /// "FILE:LINE: KEY: " of a key that was read, for checks that come after;
-  /// without the line when the document does not have it.
+  /// The prefix "FILE:LINE: KEY: " for errors of later checks; without the line
+  /// when the document lacks the key.
   std::string where(const std::string& key) const {
     auto i = lines_.find(key);
     if (is_in(preset_keys_, key))
@@ -78,15 +78,15 @@ public:
     return file_ + line + ": " + key + ": ";
   }
 
-  /// Whether the document, or an override, has that key.
+  /// Whether the document or an override has this key.
   bool has(const std::string& key) const { return lines_.contains(key); }
 
 private:
-  /// Of what an override put into the document.
+  /// Line number of values from overrides.
   static constexpr int no_line = 0;
 
-  /// Aliases repeat what a document says once, and can be made to do so without
-  /// end: values, and bytes of theirs, beyond what a text of its size can say.
+  /// Aliases can repeat values without end. This is the limit of values plus
+  /// bytes of values, beyond twice the size of the text.
   static constexpr size_t room_for_aliases = 1u << 20;
 
   void try_replace(const YAML::Node& root, const std::string& assignment) {
@@ -111,7 +111,7 @@ private:
     return list[*n];
   }
 
-  /// Follows the path of "a.b[0].c=VALUE" and puts the value there.
+  /// Sets the value at the path of "a.b[0].c=VALUE".
   void replace(YAML::Node root, const std::string& assignment) {
     auto equals = assignment.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -135,7 +135,7 @@ private:
     overridden_.push_back(path);
   }
 
-  /// Puts the values of a preset where the document has none.
+  /// Inserts the preset's values for keys that the document lacks.
   void fill_in_preset(const YAML::Node& root, const preset_reader& preset) {
     preset_ = root["preset"].Scalar();
     if (auto values = preset(preset_))
@@ -146,7 +146,7 @@ private:
   }
 
   template <declared T>
-  void value(const YAML::Node& node, T& x) {
+  void value(const YAML::Node& node, T& target) {
     if (!expect(node, node.IsMap(), "a map"))
       return;
     std::set<std::string> seen;
@@ -156,15 +156,15 @@ private:
       auto key = item.first.Scalar();
       if (!seen.insert(key).second)
         return fail_at(item.first.Mark(), shown(key) + " is there twice", key);
-      read_key(item, x);
+      read_key(item, target);
     }
   }
 
   template <declared T>
-  void read_key(const YAML::detail::iterator_value& item, T& x) {
+  void read_key(const YAML::detail::iterator_value& item, T& target) {
     auto key = item.first.Scalar();
     bool known = false;
-    for_each_field(x, [&](std::string_view name, auto& member) {
+    for_each_field(target, [&](std::string_view name, auto& member) {
       if (error_ || name != key)
         return;
       known = true;
@@ -193,18 +193,18 @@ private:
   }
 
   template <class M>
-  void check_bounds(const YAML::Node& node, const M& x, const note& n) {
+  void check_bounds(const YAML::Node& node, const M& value, const note& n) {
     if constexpr (limited<M>) {
-      if (!within(x, n))
+      if (!within(value, n))
         expected(node, limits_text<M>(n));
     }
   }
 
   template <class M>
-  void check_bounds(const YAML::Node& node, const std::optional<M>& x,
+  void check_bounds(const YAML::Node& node, const std::optional<M>& value,
                     const note& n) {
-    if (x)
-      check_bounds(node, *x, n);
+    if (value)
+      check_bounds(node, *value, n);
   }
 
   template <declared T>
@@ -217,71 +217,72 @@ private:
            + "; known here: " + joined(known, " ", std::identity{});
   }
 
-  void value(const YAML::Node& node, std::string& x) {
+  void value(const YAML::Node& node, std::string& target) {
     if (expect(node, node.IsScalar(), "a text"))
-      x = node.Scalar();
+      target = node.Scalar();
   }
 
-  void value(const YAML::Node& node, bool& x) {
+  void value(const YAML::Node& node, bool& target) {
     if (!expect(node, node.IsScalar(), "true or false"))
       return;
     if (node.Scalar() != "true" && node.Scalar() != "false")
       return expected(node, "true or false");
-    x = node.Scalar() == "true";
+    target = node.Scalar() == "true";
   }
 
   template <class T>
   requires(std::integral<T> || std::floating_point<T>) void value(
-    const YAML::Node& node, T& x) {
+    const YAML::Node& node, T& target) {
     auto what = std::integral<T> ? "a whole number" : "a number";
     if (!expect(node, node.IsScalar(), what))
       return;
     if (auto y = number_in<T>(node.Scalar()))
-      x = *y;
+      target = *y;
     else
       expected(node, what);
   }
 
   template <named_enum T>
-  void value(const YAML::Node& node, T& x) {
+  void value(const YAML::Node& node, T& target) {
     auto names =
       joined(names_of(T{}), ", ", [](auto s) { return std::string{s}; });
     if (!expect(node, node.IsScalar(), "one of " + names))
       return;
     if (auto y = from_string<T>(node.Scalar()))
-      x = *y;
+      target = *y;
     else
       expected(node, "one of " + names);
   }
 
-  void value(const YAML::Node& node, microseconds& x) {
-    quantity(node, x, "a duration like 20ms", parse_duration);
+  void value(const YAML::Node& node, microseconds& target) {
+    quantity(node, target, "a duration like 20ms", parse_duration);
   }
 
-  void value(const YAML::Node& node, byte_count& x) {
-    quantity(node, x, "a size like 64MiB", parse_bytes);
+  void value(const YAML::Node& node, byte_count& target) {
+    quantity(node, target, "a size like 64MiB", parse_bytes);
   }
 
-  void value(const YAML::Node& node, bandwidth& x) {
-    quantity(node, x, "a bandwidth like 10Gbit/s", parse_bandwidth);
+  void value(const YAML::Node& node, bandwidth& target) {
+    quantity(node, target, "a bandwidth like 10Gbit/s", parse_bandwidth);
   }
 
   template <class T, class Parse>
-  void quantity(const YAML::Node& node, T& x, const char* what, Parse parse) {
+  void quantity(const YAML::Node& node, T& target, const char* what,
+                Parse parse) {
     if (!expect(node, node.IsScalar(), what))
       return;
     if (auto y = parse(node.Scalar()))
-      x = *y;
+      target = *y;
     else
       fail_at(node.Mark(), y.failure().text);
   }
 
   template <class T>
-  void value(const YAML::Node& node, std::optional<T>& x) {
+  void value(const YAML::Node& node, std::optional<T>& target) {
     if (node.IsNull())
-      x.reset();
+      target.reset();
     else
-      value(node, x.emplace());
+      value(node, target.emplace());
   }
 
   template <class T>
@@ -339,7 +340,7 @@ private:
       was_overridden(blamed) || (line == no_line && !overridden_.empty());
     auto at = is_in(preset_keys_, blamed) ? "preset " + preset_ + ": "
               : replaced                  ? std::string{"--set "}
-              : line == no_line           ? file_ + ": " // it is empty
+              : line == no_line ? file_ + ": " // the document is empty
                                 : file_ + ":" + std::to_string(line) + ": ";
     if (!path_.empty())
       at += path + ": ";
@@ -350,7 +351,7 @@ private:
     return is_in(overridden_, key);
   }
 
-  /// Whether a key is one of some, or within one.
+  /// Whether a key is in a list of keys, or below one in the list.
   static bool is_in(const std::vector<std::string>& some,
                     const std::string& key) {
     return std::any_of(some.begin(), some.end(), [&](auto& o) {
@@ -381,77 +382,78 @@ private:
   std::map<std::string, int> lines_;
   std::vector<std::string> overridden_;
   std::string preset_;
-  std::vector<std::string> preset_keys_; ///< that a preset has filled in
+  std::vector<std::string> preset_keys_; ///< keys with values from the preset
   std::optional<error> error_;
   size_t room_ = 0;
 };
 
-/// Emits a declared record; members at their default value are left out.
+/// Writes a declared record; members with their default value are omitted.
 class yaml_writer {
 public:
   template <declared T>
-  static std::string write(const T& x) {
+  static std::string write(const T& content) {
     YAML::Emitter out;
-    value(out, x);
+    value(out, content);
     return std::string{out.c_str()} + "\n";
   }
 
 private:
   template <declared T>
-  static void value(YAML::Emitter& out, const T& x) {
+  static void value(YAML::Emitter& out, const T& content) {
     out << YAML::BeginMap;
     const T plain{};
-    std::apply(
-      [&](auto... fs) {
-        (member(out, fs.name, x.*fs.member, plain.*fs.member), ...);
-      },
-      T::fields());
+    T::with_fields([&](auto... fs) {
+      (member(out, fs.name, content.*fs.member, plain.*fs.member), ...);
+    });
     out << YAML::EndMap;
   }
 
   template <class M>
-  static void member(YAML::Emitter& out, std::string_view name, const M& x,
-                     const M& plain) {
-    if (x == plain)
+  static void member(YAML::Emitter& out, std::string_view name,
+                     const M& content, const M& plain) {
+    if (content == plain)
       return;
     out << YAML::Key << std::string{name} << YAML::Value;
-    value(out, x);
+    value(out, content);
   }
 
-  static void value(YAML::Emitter& out, const std::string& x) {
-    out << YAML::DoubleQuoted << x;
+  static void value(YAML::Emitter& out, const std::string& content) {
+    out << YAML::DoubleQuoted << content;
     out << YAML::Auto;
   }
-  static void value(YAML::Emitter& out, bool x) { out << x; }
+  static void value(YAML::Emitter& out, bool content) { out << content; }
   template <class T>
   requires(std::integral<T> || std::floating_point<T>) static void value(
-    YAML::Emitter& out, T x) {
+    YAML::Emitter& out, T content) {
     if constexpr (std::floating_point<T>)
-      out << real(format_number(x));
+      out << real(format_number(content));
     else
-      out << x;
+      out << content;
   }
-  /// 7e-05 is a text to YAML 1.1, 7.0e-05 a number.
-  static std::string real(std::string x) {
-    if (auto e = x.find('e'); e != x.npos && x.find('.') == x.npos)
-      x.insert(e, ".0");
-    return x;
+  /// YAML 1.1 reads 7e-05 as text and 7.0e-05 as a number.
+  static std::string real(std::string number) {
+    if (auto e = number.find('e');
+        e != number.npos && number.find('.') == number.npos)
+      number.insert(e, ".0");
+    return number;
   }
   template <named_enum T>
-  static void value(YAML::Emitter& out, T x) {
-    out << std::string{to_string(x)};
+  static void value(YAML::Emitter& out, T content) {
+    out << std::string{to_string(content)};
   }
-  static void value(YAML::Emitter& out, microseconds x) {
-    out << std::to_string(x.count()) + "us";
+  static void value(YAML::Emitter& out, microseconds content) {
+    out << std::to_string(content.count()) + "us";
   }
-  static void value(YAML::Emitter& out, byte_count x) { out << x.value; }
-  static void value(YAML::Emitter& out, bandwidth x) {
-    out << format_number(x.bytes_per_second) + "B/s";
+  static void value(YAML::Emitter& out, byte_count content) {
+    out << content.value;
+  }
+  static void value(YAML::Emitter& out, bandwidth content) {
+    out << format_number(content.bytes_per_second) + "B/s";
   }
   template <class T>
-  static void value(YAML::Emitter& out, const std::optional<T>& x) {
-    if (x)
-      value(out, *x);
+  static void value(YAML::Emitter& out, const std::optional<T>& content) {
+    if (content)
+      value(out, *content);
     else
       out << YAML::Null;
   }

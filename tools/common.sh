@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What quickstart, test and package share: packages, steps with progress, the build.
-# Sourced, with $root set to the project's folder.
+# Functions shared by quickstart, test, package and others: packages, steps with
+# progress, the build. To be sourced with $root set to the project's folder.
 
-# Debian packages that the programs are built and run with.
+# Debian packages to build and run the programs.
 packages="build-essential cmake ninja-build pkg-config ccache mold git
   libcaf-dev libzmq3-dev cppzmq-dev libmsgpack-cxx-dev prometheus-cpp-dev
   libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
@@ -11,7 +11,7 @@ packages="build-essential cmake ninja-build pkg-config ccache mold git
   libtorch-dev libopenblas0-pthread python3-torch python3-numpy
   python3-venv python3-pip"
 
-# What the tests need beside those.
+# Additional packages for the tests.
 test_packages="doctest-dev strace faketime busybox libnetfilter-queue-dev iptables
   iproute2 python3-torchvision python3-yaml prometheus curl"
 
@@ -19,15 +19,15 @@ logs=$root/build/logs
 
 say() { printf '%s\n' "$*"; }
 
-# The line of a log that says why: the first compiler error, else the last line
-# that is not empty.
+# Prints the line of a log with the cause of a failure: the first compiler
+# error, otherwise the last non-empty line.
 why() {
   grep -m1 -E '(fatal )?error:|CMake Error|^E: |^millrace:|\(Failed\)|ERROR:' "$1" ||
     grep -v '^[[:space:]]*$' "$1" | tail -n 1
 }
 
-# step TITLE COMMAND...: runs it with its output in a log, shows how far it is,
-# and on failure says why in one line and ends the script.
+# step TITLE COMMAND...: runs the command with its output in a log, and shows
+# the progress. On failure, prints the cause in one line and ends the script.
 step() {
   title=$1
   shift
@@ -49,7 +49,7 @@ step() {
   else
     [ -t 1 ] && printf '\r\033[K'
     say "  $title: FAILED: $(why "$log")" >&2
-    say "  (all of it: $log)" >&2
+    say "  (complete log: $log)" >&2
     exit 1
   fi
 }
@@ -75,10 +75,10 @@ apt_install() {
       --no-install-recommends "$@"
 }
 
-# install_packages LIST: nothing when all of them are there.
+# install_packages LIST: does nothing when all packages are installed.
 install_packages() {
   command -v dpkg-query >/dev/null || {
-    say "  packages: this is no Debian; install what README.md lists yourself"
+    say "  packages: not a Debian system; install the packages of README.md yourself"
     return
   }
   missing=$(missing_packages "$1")
@@ -86,12 +86,12 @@ install_packages() {
     # shellcheck disable=SC2086
     step "installing packages" apt_install $missing
   else
-    say "  packages: all there"
+    say "  packages: all installed"
   fi
 }
 
-# build PRESET FOLDER TESTS [TARGET...]: all, if none is named; TESTS: ON,
-# or OFF, which needs none of test_packages
+# build PRESET FOLDER TESTS [TARGET...]: builds the targets; default: all.
+# TESTS: ON, or OFF, which does not need test_packages
 build() {
   preset=$1
   folder=$2
@@ -101,15 +101,15 @@ build() {
   step "building ($preset)" env NINJA_STATUS='[%f/%t] ' ninja -C "$folder" "$@"
 }
 
-# prepare_tour FOLDER: all that tools/tour serves and shows.
+# prepare_tour FOLDER: makes the models, config and images for tools/tour.
 prepare_tour() {
   tools/example-models --store "$1/bundles" digits
   cp config/quickstart.yaml "$1/quickstart.yaml"
   cp build/examples/digits/heldout.npy "$1/digits.npy"
 }
 
-# CAF and ZeroMQ as the sanitizer wants them: what orders messages is code of
-# theirs, and with Debian's own builds every message would look like a race.
+# Builds CAF and ZeroMQ with ThreadSanitizer. Both libraries synchronise
+# messages; with Debian's builds each message would be reported as a race.
 libraries_for_tsan() {
   [ ! -e "$root/build/tsan-libraries/complete" ] || return 0
   library_for_tsan a/actor-framework actor-framework_0.17.6 actor-framework-0.17.6 \
@@ -120,11 +120,12 @@ libraries_for_tsan() {
     0ff5a531c9ffaf0dfdc7dc78d13d1383088f454896d252934c429b2554d10559 \
     -DWITH_LIBSODIUM=ON -DENABLE_CURVE=ON -DBUILD_STATIC=OFF -DBUILD_TESTS=OFF \
     -DWITH_PERF_TOOL=OFF -DWITH_DOCS=OFF
-  rm -f "$root/build/tsan/CMakeCache.txt" # it may have found others
+  rm -f "$root/build/tsan/CMakeCache.txt" # it may refer to other libraries
   touch "$root/build/tsan-libraries/complete"
 }
 
-# library_for_tsan PLACE NAME FOLDER SHA256 CMAKE-OPTIONS: one of Debian's sources
+# library_for_tsan PLACE NAME FOLDER SHA256 CMAKE-OPTIONS: builds one of
+# Debian's source packages
 library_for_tsan() {
   work=$root/build/tsan-libraries/source
   archive=$2.orig.tar.gz

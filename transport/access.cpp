@@ -12,8 +12,8 @@ namespace millrace {
 
 namespace {
 
-// The table of who may say what. Each message that crosses the wire is in one
-// row; some roles may say another's too, see may_say.
+// The table of roles and messages. Each message that crosses the wire is in one
+// row; some roles may also send those of another row, see may_say.
 
 using clients_say = std::tuple<infer, cancel, describe_models>;
 
@@ -52,7 +52,8 @@ using controllers_say =
              report_inventory, measure, set_sources, pin_content,
              pinned_contents, report_contents>;
 
-/// Gateways' answers go out on the clients' endpoints and come in nowhere.
+/// Replies of gateways leave through the clients' endpoints; no node accepts
+/// one.
 using nobody_says = std::tuple<infer_reply, model_list_reply>;
 
 using table = decltype(std::tuple_cat(
@@ -65,7 +66,7 @@ constexpr size_t times_in(std::tuple<Us...>*) {
   return (size_t{std::is_same_v<T, Us>} + ... + 0);
 }
 
-/// Whether each of a list's types is in the table exactly once.
+/// Whether each type of a list is in the table exactly once.
 template <class... Ts>
 constexpr bool each_has_its_row(std::tuple<Ts...>*) {
   return ((times_in<Ts>(static_cast<table*>(nullptr)) == 1) && ...)
@@ -93,9 +94,9 @@ bool may_say(role who, std::string_view type) {
     return in<viewers_say>(type);
   case role::operating:
     return in<viewers_say>(type) || in<operators_say>(type);
-  case role::node: // whoever looks in may ask any node about the others
+  case role::node: // a shell may query any node through this one
     return in<nodes_say>(type) || in<viewers_say>(type);
-  case role::controller: // and give orders by way of a controller
+  case role::controller: // orders may pass through a controller
     return in<controllers_say>(type) || in<operators_say>(type)
            || may_say(role::node, type);
   }
@@ -106,13 +107,13 @@ bool is_order(std::string_view type) {
   return in<operators_say>(type);
 }
 
-std::string order_text(const wire_message& x) {
-  auto body = x.body;
+std::string order_text(const wire_message& message) {
+  auto body = message.body;
   auto read = [&]<class T>(T*) {
-    if (x.head.t != T::record_name())
+    if (message.head.t != T::record_name())
       return;
     decode_context ctx;
-    auto order = decode<T>(x.body.view(), ctx);
+    auto order = decode<T>(message.body.view(), ctx);
     if (!order)
       return;
     encoder whole{timestamp{}, nullptr};

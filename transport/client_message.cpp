@@ -25,14 +25,14 @@ request_group::~request_group() {
       via->answer(from, x.tag, std::move(y));
     }
   } catch (const std::bad_alloc&) {
-    // Whoever asked hears nothing, as when the gateway is gone.
+    // The client gets no answer, as after the loss of the gateway.
   }
 }
 
 namespace {
 
-/// What messages take of their frame's budget besides what is in them: a place
-/// in a list or a message to the gateway; a group's list; a refusal's text.
+/// Fixed cost of a message in the frame's budget: its place in a list or its
+/// message to the gateway; the list of a group; the text of a refusal.
 constexpr size_t cost_of_message = 320;
 constexpr size_t cost_of_group = 1024;
 constexpr size_t cost_of_refusal = 512;
@@ -49,17 +49,18 @@ public:
       })) {}
 
   client_frame run() {
-    do // an empty frame has no header, and is told so
+    do // an empty frame is refused: it has no header
       take_next();
     while (!in_.at_end() && !stopped_);
     return std::move(out_);
   }
 
 private:
-  /// Whether others came before or come after.
+  /// Whether the frame has other messages.
   bool grouped() const { return out_.messages > 1 || !in_.at_end(); }
 
-  /// False when the frame's budget is used up: nothing more of it is taken.
+  /// False when the frame's budget is used up; the rest of the frame is
+  /// ignored.
   bool afford(size_t bytes) {
     stopped_ = stopped_ || !in_.spend(bytes);
     return !stopped_;
@@ -92,7 +93,7 @@ private:
     if (!afford(cost_of_message))
       return over_budget();
     auto type = in_.head().t;
-    // A later version's, perhaps: refused, and nothing more.
+    // A type of a later version, perhaps: refused, but no offence.
     excused_ = find_message_type(type) == nullptr;
     if (raw_is_too_large_) {
       in_.skip();
@@ -117,16 +118,16 @@ private:
         return over_budget();
       group = std::make_shared<request_group>(net_, from_);
     }
-    // Decoded where it stays: a request is many small moves.
+    // Decoded in place: moving a request costs many small moves.
     auto& x = group->requests.emplace_back();
-    x.tag.id = in_.head().id; // who is answered, whatever happens
+    x.tag.id = in_.head().id; // id for the answer, even after an error
     if (auto done = in_.read(x.request); !done) {
       group->requests.pop_back();
       return done;
     }
     auto head = in_.take_head();
     if (auto plain = check_plain("trace id", head.trace); !plain) {
-      excused_ = true; // users of a client may choose trace ids
+      excused_ = true; // a client's users may choose trace ids
       group->requests.pop_back();
       return plain;
     }
@@ -141,7 +142,7 @@ private:
     return {};
   }
 
-  /// Has no answer of its own, so nothing in its body is refused.
+  /// A cancel has no answer, so errors in its body are ignored.
   result<void> take_cancel() {
     in_.skip();
     out_.accepted.push_back(
@@ -173,9 +174,9 @@ private:
   const session& from_;
   frame_reader in_;
   client_frame out_;
-  std::shared_ptr<request_group> open_group_; ///< that the next one may join
-  bool stopped_ = false;                      ///< what follows is lost
-  bool excused_ = false; ///< the message that is read is no offence
+  std::shared_ptr<request_group> open_group_; ///< group for the next request
+  bool stopped_ = false; ///< the rest of the frame is ignored
+  bool excused_ = false; ///< the current message is no offence
   bool raw_is_too_large_;
 };
 

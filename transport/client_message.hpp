@@ -11,29 +11,29 @@
 
 namespace millrace {
 
-/// What becomes of a client's frame.
+/// Result of decoding a client's frame.
 struct client_frame {
-  /// What the gateway gets, in the order of the frame: client_requests,
+  /// Messages for the gateway, in the order of the frame: client_requests,
   /// client_cancel, client_describe.
   std::vector<caf::message> accepted;
 
   struct refusal {
     client_tag tag;
     error why;
-    /// No honest client says that: undecodable, or another role's message.
+    /// Misconduct: an undecodable message, or one that clients may not send.
     bool offence = false;
   };
-  /// Forbidden for what clients may not say; bad_request, too_large. With id 0
-  /// where a header cannot be read. What follows such a header or one of
-  /// another protocol version, a body that is no MessagePack, the 64th message
-  /// or a message that is over the frame's budget is lost.
+  /// Forbidden for a message that clients may not send; bad_request, too_large.
+  /// The id is 0 if the header cannot be read. The rest of the frame is lost
+  /// after such a header, a header of another protocol version, a body that is
+  /// no MessagePack, the 64th message, or a message beyond the frame's budget.
   std::vector<refusal> refused;
 
-  size_t messages = 0; ///< those with a header, however they ended
+  size_t messages = 0; ///< messages with a header, accepted or refused
 };
 
-/// Decodes what a client says. `net` is who answers requests that no gateway
-/// takes; null in tests of decoding alone.
+/// Decodes a client's frame. `net` answers requests that no gateway takes; null
+/// in tests of decoding alone.
 client_frame decode_client_frame(bus* net, const session& from,
                                  const_bytes first,
                                  std::span<const shared_bytes> raw,

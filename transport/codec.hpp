@@ -2,10 +2,10 @@
 #pragma once
 
 /// \file
-/// Declared records as MessagePack maps, both ways. Everything here is about
-/// slots, the places values go to; MessagePack itself is seen by encode.cpp
-/// and decode.cpp alone. Decoding needs no recursion, allocates no more than a
-/// small multiple of the input, and ignores unknown fields.
+/// Declared records as MessagePack maps, encoding and decoding. This header is
+/// about slots, the targets of decoded values; only encode.cpp and decode.cpp
+/// see MessagePack itself. Decoding needs no recursion, allocates no more than
+/// a small multiple of the input, and ignores unknown fields.
 
 #include <algorithm>
 #include <array>
@@ -26,8 +26,8 @@
 
 namespace millrace {
 
-/// The values with which fields are left out of a message: their defaults, but
-/// for a type that names others.
+/// The values for which an encoder omits a field: the defaults, unless the type
+/// defines others.
 template <declared T>
 T left_out() {
   if constexpr (requires { T::left_out(); })
@@ -40,15 +40,15 @@ T left_out() {
 class address_book {
 public:
   virtual ~address_book() = default;
-  virtual std::string address_of(const caf::strong_actor_ptr& x) = 0;
-  /// Null when the address is nobody's.
+  virtual std::string address_of(const caf::strong_actor_ptr& actor) = 0;
+  /// Null for an unknown address.
   virtual caf::strong_actor_ptr resolve(std::string_view address) = 0;
 };
 
-// -- limits of what is decoded ------------------------------------------------
+// -- limits of decoding -------------------------------------------------------
 
-/// Lists of a large cluster's replicas and texts of configurations fit. What
-/// keeps memory in bounds is not these but decode_budget.
+/// Large enough for the replica lists of a large cluster and for texts of
+/// configurations. Memory is bounded by decode_budget, not by these limits.
 struct codec_limits {
   static constexpr size_t body_bytes = 4u << 20;
   static constexpr size_t depth = 12;
@@ -57,7 +57,7 @@ struct codec_limits {
   static constexpr uint32_t text = 1u << 20;
 };
 
-/// Raw bytes that are put into the MessagePack: of one tensor, of all.
+/// Raw bytes that are written into the MessagePack: per tensor, and in total.
 struct inline_limits {
   static constexpr size_t one = 1024;
   static constexpr size_t all = 1u << 20;
@@ -65,76 +65,76 @@ struct inline_limits {
 
 // -- encoding -----------------------------------------------------------------
 
-/// Writes MessagePack. Raw bytes go beside it as frames of their own; few of
-/// them go into it, where they are cheaper than a frame.
+/// Writes MessagePack. Large raw bytes become separate frames; small ones go
+/// into the MessagePack, where they cost less than a frame.
 class encoder {
 public:
-  /// `now` turns deadlines into time left; `book` may be null where no
-  /// handles occur.
+  /// `now` converts deadlines into time left; `book` may be null if the values
+  /// have no handles.
   encoder(timestamp now, address_book* book);
   encoder(encoder&&) noexcept;
   encoder& operator=(encoder&&) = delete;
   ~encoder();
 
-  /// What follows is written at this time.
-  void set_now(timestamp x) { now_ = x; }
+  /// Sets the time for the values that follow.
+  void set_now(timestamp time) { now_ = time; }
   /// Bytes written so far, those of raw frames included.
   size_t size() const;
 
   template <declared T>
-  void put(const T& x) {
+  void put(const T& value) {
     begin_map(field_count<T>);
-    for_each_field(x, [this](std::string_view name, auto& member) {
+    for_each_field(value, [this](std::string_view name, auto& member) {
       text(name);
       put(member);
     });
   }
-  /// Leaves out fields with the values of left_out.
+  /// Omits fields with the values of left_out.
   template <declared T>
-  void put_sparse(const T& x) {
+  void put_sparse(const T& record) {
     static const T plain = left_out<T>();
     size_t n = 0;
     auto at = open_map(field_count<T>);
-    each_set(x, plain, [&](std::string_view name, auto& member) {
+    each_set(record, plain, [&](std::string_view name, auto& member) {
       ++n;
       text(name);
       put(member);
     });
     close_map(at, field_count<T>, n);
   }
-  void put(bool x);
+  void put(bool value);
   template <std::unsigned_integral T>
-  void put(T x) {
-    unsigned_integer(x);
+  void put(T value) {
+    unsigned_integer(value);
   }
   template <std::signed_integral T>
-  void put(T x) {
-    signed_integer(x);
+  void put(T value) {
+    signed_integer(value);
   }
-  void put(double x);
-  void put(const std::string& x) { text(x); }
+  void put(double value);
+  void put(const std::string& value) { text(value); }
   template <named_enum T>
-  void put(T x) {
-    text(to_string(x));
+  void put(T value) {
+    text(to_string(value));
   }
-  void put(microseconds x) { signed_integer(x.count()); }
-  void put(byte_count x) { unsigned_integer(x.value); }
+  void put(microseconds value) { signed_integer(value.count()); }
+  void put(byte_count value) { unsigned_integer(value.value); }
   /// Time left in microseconds, or nil for never.
-  void put(deadline x);
-  void put(const shape& x);
-  void put(const tensor& x);
-  void put(const named_tensor& x);
-  /// The bytes, or the number of the frame that holds them.
-  void put(const shared_bytes& x);
-  void put(const caf::strong_actor_ptr& x);
+  void put(deadline value);
+  void put(const shape& value);
+  void put(const tensor& value);
+  void put(const named_tensor& value);
+  /// The bytes, or the number of their frame.
+  void put(const shared_bytes& bytes);
+  void put(const caf::strong_actor_ptr& actor);
   template <class... Sigs>
-  void put(const caf::typed_actor<Sigs...>& x) {
-    put(caf::actor_cast<caf::strong_actor_ptr>(x));
+  void put(const caf::typed_actor<Sigs...>& actor) {
+    put(caf::actor_cast<caf::strong_actor_ptr>(actor));
   }
   template <class T>
-  void put(const std::optional<T>& x) {
-    if (x)
-      put(*x);
+  void put(const std::optional<T>& value) {
+    if (value)
+      put(*value);
     else
       nil();
   }
@@ -153,7 +153,7 @@ public:
     }
   }
 
-  /// The MessagePack written so far; the encoder is empty afterwards.
+  /// Returns the MessagePack written so far and empties the encoder.
   shared_bytes take_body();
   std::vector<shared_bytes> take_attachments() {
     return std::move(attachments_);
@@ -161,58 +161,56 @@ public:
 
 private:
   template <declared T, class F>
-  static void each_set(const T& x, const T& plain, F f) {
-    std::apply(
-      [&](auto... fs) {
-        [[maybe_unused]] auto one = [&](auto field) {
-          if (!(x.*field.member == plain.*field.member))
-            f(field.name, x.*field.member);
-        };
-        (one(fs), ...);
-      },
-      T::fields());
+  static void each_set(const T& record, const T& plain, F f) {
+    T::with_fields([&](auto... fs) {
+      [[maybe_unused]] auto one = [&](auto field) {
+        if (!(record.*field.member == plain.*field.member))
+          f(field.name, record.*field.member);
+      };
+      (one(fs), ...);
+    });
   }
   void nil();
-  void text(std::string_view x);
-  void unsigned_integer(uint64_t x);
-  void signed_integer(int64_t x);
+  void text(std::string_view content);
+  void unsigned_integer(uint64_t number);
+  void signed_integer(int64_t number);
   void begin_array(size_t n);
   void begin_map(size_t n);
-  /// A map whose size is told at its end; returns where it begins.
+  /// Begins a map; close_map sets its size. Returns its position.
   size_t open_map(size_t most);
   void close_map(size_t at, size_t most, size_t n);
-  void tensor_fields(const tensor& x);
+  void tensor_fields(const tensor& value);
 
   struct impl;
   std::unique_ptr<impl> impl_;
   std::vector<shared_bytes> attachments_;
-  size_t inlined_ = 0; ///< raw bytes that went into the MessagePack
-  size_t lent_ = 0;    ///< those that did not
+  size_t inlined_ = 0; ///< raw bytes in the MessagePack
+  size_t lent_ = 0;    ///< raw bytes in frames of their own
   timestamp now_;
   address_book* book_;
 };
 
 // -- decoding -----------------------------------------------------------------
 
-/// What decoding needs besides the bytes.
+/// Inputs of decoding besides the bytes.
 struct decode_context {
   timestamp now;
   address_book* book = nullptr;
   std::span<const shared_bytes> attachments;
-  size_t budget = 0; ///< bytes that elements of lists and maps may still take
+  size_t budget = 0; ///< bytes left for elements of lists and maps
 };
 
 struct slot_kind;
 
-/// The place where the next value goes; one without a kind is ignored.
+/// The target of the next value; a value without a kind is ignored.
 struct slot {
   void* target = nullptr;
   const slot_kind* kind = nullptr;
-  int field = -1; ///< which field of its record, to notice one given twice
+  int field = -1; ///< number of the field in its record, to detect duplicates
 };
 
-/// What a place accepts. An absent function means: not this kind of value. The
-/// functions return false when the value is of the right kind but not valid.
+/// The kinds of values that a target accepts; a null function rejects its kind.
+/// A function returns false for a value of the right kind that is not valid.
 struct slot_kind {
   const char* expected;
   bool (*nil)(void*) = nullptr;
@@ -227,20 +225,19 @@ struct slot_kind {
   bool (*map)(void*, decode_context&, uint32_t n) = nullptr;
   slot (*key)(void*, decode_context&, std::string_view) = nullptr;
   bool (*finish)(void*, decode_context&) = nullptr; ///< after array or map
-  std::string (*objection)(void*) = nullptr;        ///< what finish found wrong
+  std::string (*objection)(void*) = nullptr;        ///< error found by finish
 };
 
-/// Parses one MessagePack value into a slot.
-/// Errors: bad_request with the offset, the key and what was expected;
-/// too_large over a limit.
+/// Decodes one MessagePack value into a slot. Errors: bad_request with offset,
+/// key and expected value; too_large over a limit.
 result<void> decode_into(slot target, const_bytes body, decode_context& ctx);
 
-/// A MessagePack value for people, like JSON; of one that is none, or large,
-/// its size.
+/// A MessagePack value as readable text, like JSON; its size if it is invalid
+/// or large.
 std::string printed(const_bytes value);
 
-/// The fields in which two records differ, for people: "replicas 1 -> 2,
-/// policy.max_batch 1 -> 8"; empty when they are the same.
+/// The fields in which two records differ, as readable text: "replicas 1 -> 2,
+/// policy.max_batch 1 -> 8"; empty for equal records.
 template <declared T>
 std::string differences(const T& was, const T& is,
                         const std::string& prefix = {}) {
@@ -262,23 +259,24 @@ std::string differences(const T& was, const T& is,
     else
       out += name + " " + text_of(a) + " -> " + text_of(b);
   };
-  std::apply([&](auto... fields) { (add(fields), ...); }, T::fields());
+  T::with_fields([&](auto... fields) { (add(fields), ...); });
   return out;
 }
 
-/// As above, for the value that other bytes follow. Returns its size.
+/// As decode_into, for a value followed by other bytes. Returns its size.
 result<size_t> decode_front(slot target, const_bytes input,
                             decode_context& ctx);
 
-/// As above, for one of several values that share the budget already set.
+/// As decode_front, for one of several values that share the budget in `ctx`.
 result<size_t> decode_next(slot target, const_bytes input, decode_context& ctx);
 
-/// The size of the value that bytes begin with; nothing when it is not whole,
-/// is no MessagePack or has more than 512 levels. Allocates little, whatever it
-/// is.
+/// The size of the first value of the input; none if the value is incomplete,
+/// no MessagePack, or nested more than 512 levels deep. Allocates little for
+/// any input.
 std::optional<size_t> size_of_value(const_bytes input);
 
-/// What decoding so many bytes may allocate for elements of lists and maps.
+/// Bytes that decoding an input of this size may allocate for elements of lists
+/// and maps.
 constexpr size_t decode_budget(size_t input_bytes) {
   return 3 * input_bytes + 49'152;
 }
@@ -286,7 +284,7 @@ constexpr size_t decode_budget(size_t input_bytes) {
 template <class T>
 const slot_kind& kind_of();
 
-/// Decodes a record; fields that are missing keep their defaults.
+/// Decodes a record; missing fields keep their defaults.
 template <declared T>
 result<T> decode(const_bytes body, decode_context& ctx) {
   T out;

@@ -2,16 +2,16 @@
 #pragma once
 
 /// \file
-/// How each type takes a decoded value. Part of codec.hpp.
+/// The conversion of decoded values into each type. Part of codec.hpp.
 
 namespace millrace::detail {
 
 template <class T>
-T& as(void* x) {
-  return *static_cast<T*>(x);
+T& as(void* target) {
+  return *static_cast<T*>(target);
 }
 
-/// Accounts for n elements of a size before they are made.
+/// Charges n elements to the budget before they are allocated.
 inline bool spend(decode_context& ctx, size_t n, size_t size) {
   auto all = product(n, size);
   if (!all || *all > ctx.budget)
@@ -32,15 +32,15 @@ struct kind<bool> {
 
 template <std::integral T>
 struct kind<T> {
-  static bool take(void* x, decode_context&, int64_t y) {
-    if (!std::in_range<T>(y))
+  static bool take(void* target, decode_context&, int64_t number) {
+    if (!std::in_range<T>(number))
       return false;
-    as<T>(x) = static_cast<T>(y);
+    as<T>(target) = static_cast<T>(number);
     return true;
   }
-  static bool take_large(void* x, uint64_t y) {
+  static bool take_large(void* target, uint64_t number) {
     if constexpr (std::same_as<T, uint64_t>)
-      return as<T>(x) = y, true;
+      return as<T>(target) = number, true;
     return false;
   }
   static constexpr slot_kind value{
@@ -67,11 +67,12 @@ struct kind<std::string> {
     }};
 };
 
-/// A text that may come as a whole number.
+/// A text that may be encoded as a whole number.
 template <std::derived_from<std::string> T>
 struct kind<T> {
-  static bool take(std::string& x, decode_context& ctx, std::string_view y) {
-    return spend(ctx, y.size(), 1) && (x.assign(y), true);
+  static bool take(std::string& target, decode_context& ctx,
+                   std::string_view text) {
+    return spend(ctx, text.size(), 1) && (target.assign(text), true);
   }
   static constexpr slot_kind value{
     .expected = "a text or a whole number",
@@ -83,7 +84,7 @@ struct kind<T> {
                std::string_view y) { return take(as<T>(x), ctx, y); }};
 };
 
-/// "one of A, B, C", of an enum's names.
+/// "one of A, B, C", from the names of an enum.
 template <named_enum T>
 struct one_of {
   static constexpr auto names = names_of(T{});
@@ -140,7 +141,7 @@ struct kind<byte_count> {
 
 template <>
 struct kind<deadline> {
-  /// A year; more is as good as never and would overflow.
+  /// A year; a longer time is as good as never and would overflow.
   static constexpr int64_t longest = 31'536'000'000'000;
   static constexpr slot_kind value{
     .expected = "microseconds left, at most a year",
@@ -164,7 +165,7 @@ struct kind<std::vector<T>> {
         xs.clear();
         if (!spend(ctx, n, sizeof(T)))
           return false;
-        xs.reserve(n); // one that grows would hold up to three times as much
+        xs.reserve(n); // growing would need up to three times the memory
         return true;
       },
     .element = [](void* x) -> slot {
@@ -186,7 +187,9 @@ struct kind<std::map<std::string, T>> {
 
 template <class T>
 struct kind<std::optional<T>> {
-  static T& fresh(void* x) { return as<std::optional<T>>(x).emplace(); }
+  static T& fresh(void* target) {
+    return as<std::optional<T>>(target).emplace();
+  }
   static constexpr const slot_kind& inner = kind<T>::value;
   static_assert(inner.array == nullptr, "optional lists are empty lists");
   static constexpr slot_kind value{
@@ -221,27 +224,26 @@ struct kind<std::optional<T>> {
 
 template <declared T>
 struct kind<T> {
-  static slot find(void* x, decode_context&, std::string_view key) {
+  static slot find(void* target, decode_context&, std::string_view key) {
     slot out;
     int i = -1;
     auto is_it = [&](auto field) {
       ++i;
       if (field.name != key)
         return false;
-      auto& member = as<T>(x).*field.member;
+      auto& member = as<T>(target).*field.member;
       out = {&member, &kind_of<std::remove_reference_t<decltype(member)>>(), i};
       return true;
     };
-    std::apply(
-      [&](auto... fields) { static_cast<void>((is_it(fields) || ...)); },
-      T::fields());
+    T::with_fields(
+      [&](auto... fields) { static_cast<void>((is_it(fields) || ...)); });
     return out;
   }
   static constexpr slot_kind value{
     .expected = "a map",
     .map = [](void*, decode_context&, uint32_t) { return true; },
-    // Not `find` itself: whether that is null GCC's UBSan knows at run time
-    // only.
+    // Not `find` itself: GCC's UBSan cannot test its address against null in a
+    // constant expression.
     .key = [](void* x, decode_context& ctx,
               std::string_view key) { return find(x, ctx, key); }};
 };
@@ -282,10 +284,10 @@ struct kind<shared_bytes> {
 };
 
 template <class Handle>
-bool take_handle(void* x, decode_context& ctx, std::string_view y) {
+bool take_handle(void* target, decode_context& ctx, std::string_view text) {
   if (ctx.book == nullptr)
     return false;
-  as<Handle>(x) = caf::actor_cast<Handle>(ctx.book->resolve(y));
+  as<Handle>(target) = caf::actor_cast<Handle>(ctx.book->resolve(text));
   return true;
 }
 

@@ -41,7 +41,7 @@ slot tensor_key(tensor& x, std::string_view key) {
   return {};
 }
 
-/// Holds the bytes against the extents.
+/// Compares the number of bytes with the extents.
 bool check_tensor(const tensor& x) {
   auto n = dense_bytes(x.type, x.extents);
   return n && *n == x.data.size();
@@ -90,9 +90,9 @@ const slot_kind kind<named_tensor>::value{
 
 namespace {
 
-/// Fields that hold names of things, in any message. Texts for people, such as
-/// errors, are in other fields: those may contain anything, and are cleaned
-/// where they are printed.
+/// Fields that hold names, in any message. Texts for people, such as errors,
+/// are in other fields: they may contain any character and are cleaned before
+/// they are printed.
 bool holds_name(std::string_view field) {
   static constexpr std::string_view fields[]{
     "actor",   "address",  "alias",  "aliases", "application", "cluster",
@@ -110,8 +110,9 @@ std::string unprintable(const char* what, std::string_view text) {
          + " (expected UTF-8 without control characters)";
 }
 
-/// Receives MessagePack tokens and puts them where the innermost open array or
-/// map says. The stack is of fixed size: depth is bounded by construction.
+/// Receives MessagePack tokens and stores each in the target given by the
+/// innermost open array or map. The stack has a fixed size, which bounds the
+/// depth.
 class slot_visitor {
 public:
   slot_visitor(slot root, decode_context& ctx) : next_(root), ctx_(ctx) {}
@@ -218,11 +219,11 @@ public:
 private:
   struct open_value {
     slot owner;
-    uint64_t seen = 0;    ///< fields of a record that were given
-    std::string_view key; ///< of the input: the last one met
+    uint64_t seen = 0;    ///< bit set of the record's fields found so far
+    std::string_view key; ///< last key found, in the input
   };
 
-  /// Hands a value to the place that is next, if that takes its kind.
+  /// Stores a value in the next target, if the target accepts its kind.
   template <class Take, class... Ts>
   bool give(Take slot_kind::*how, Ts&&... x) {
     if (next_.kind == nullptr)
@@ -251,7 +252,7 @@ private:
     return out;
   }
 
-  /// The key of the value that is next, or of the array that holds it.
+  /// The key of the next value, or of the array that contains it.
   std::string_view field() const {
     for (auto i = depth_; i-- > 0;)
       if (!stack_[i].key.empty())
@@ -278,7 +279,7 @@ private:
     }
     open.key = x;
     next_ = open.owner.kind->key(open.owner.target, ctx_, x);
-    if (next_.field < 0) // unknown, or a key of a map
+    if (next_.field < 0) // unknown field, or key of a map
       return next_.kind == nullptr || is_plain(x)
              || refuse(unprintable("key", x));
     auto bit = uint64_t{1} << (next_.field & 63);

@@ -11,15 +11,15 @@
 
 namespace millrace {
 
-/// Bytes that grow, as msgpack::packer writes them.
+/// A growing buffer with the interface that msgpack::packer expects.
 class byte_sink {
 public:
   void write(const char* x, size_t n) {
-    if (n > 0) // of nothing, x may be null
+    if (n > 0) // x may be null when n is 0
       std::memcpy(room(n), x, n);
   }
 
-  /// The place of the next n bytes, which are the caller's to fill.
+  /// Reserves n bytes, which the caller fills.
   char* room(size_t n) {
     if (bytes_.size() - used_ < n)
       bytes_.resize(std::max(2 * bytes_.size(), used_ + n));
@@ -40,7 +40,7 @@ struct encoder::impl {
   byte_sink out;
   msgpack::packer<byte_sink> pack{out};
 
-  /// Buffers are used again: messages are many and small.
+  /// Reuses buffers: messages are frequent and small.
   static std::unique_ptr<impl> take() {
     if (pool_ended || spare().empty())
       return std::make_unique<impl>();
@@ -66,7 +66,7 @@ struct encoder::impl {
     std::vector<std::unique_ptr<impl>> buffers;
     ~pool() { pool_ended = true; }
   };
-  /// An encoder may outlive its thread's pool, one in a static object does.
+  /// An encoder may outlive its thread's pool, for example in a static object.
   static thread_local bool pool_ended;
 };
 
@@ -89,57 +89,57 @@ size_t encoder::size() const {
   return impl_->out.size() + lent_;
 }
 
-void encoder::put(bool x) {
-  x ? impl_->pack.pack_true() : impl_->pack.pack_false();
+void encoder::put(bool value) {
+  value ? impl_->pack.pack_true() : impl_->pack.pack_false();
 }
 
-void encoder::put(double x) {
-  // Not pack_double: it writes whole numbers as integers, and converts 2^64 to
-  // one on its way, which no integer holds.
-  auto bits = std::bit_cast<uint64_t>(x);
+void encoder::put(double value) {
+  // Not pack_double: it writes whole numbers as integers, and its conversion of
+  // 2^64 to an integer overflows.
+  auto bits = std::bit_cast<uint64_t>(value);
   auto* at = impl_->out.room(9);
   *at++ = static_cast<char>(0xcb);
   for (int shift = 56; shift >= 0; shift -= 8)
     *at++ = static_cast<char>(bits >> shift);
 }
 
-void encoder::put(deadline x) {
-  if (x.at == far_future)
+void encoder::put(deadline value) {
+  if (value.at == far_future)
     nil();
   else
-    signed_integer(to_us(x.at - now_).count());
+    signed_integer(to_us(value.at - now_).count());
 }
 
-void encoder::put(const shape& x) {
-  begin_array(x.rank());
-  for (auto n : x)
+void encoder::put(const shape& value) {
+  begin_array(value.rank());
+  for (auto n : value)
     signed_integer(n);
 }
 
-void encoder::tensor_fields(const tensor& x) {
+void encoder::tensor_fields(const tensor& value) {
   text("dtype");
-  put(x.type);
+  put(value.type);
   text("shape");
-  put(x.extents);
+  put(value.extents);
   text("data");
-  put(x.data);
+  put(value.data);
 }
 
-void encoder::put(const tensor& x) {
+void encoder::put(const tensor& value) {
   begin_map(3);
-  tensor_fields(x);
+  tensor_fields(value);
 }
 
-void encoder::put(const named_tensor& x) {
+void encoder::put(const named_tensor& value) {
   begin_map(4);
   text("name");
-  text(x.name);
-  tensor_fields(x.value);
+  text(value.name);
+  tensor_fields(value.value);
 }
 
-void encoder::put(const caf::strong_actor_ptr& x) {
-  if (x && book_ != nullptr)
-    text(book_->address_of(x));
+void encoder::put(const caf::strong_actor_ptr& actor) {
+  if (actor && book_ != nullptr)
+    text(book_->address_of(actor));
   else
     nil();
 }
@@ -148,23 +148,23 @@ void encoder::nil() {
   impl_->pack.pack_nil();
 }
 
-void encoder::text(std::string_view x) {
-  auto n = static_cast<uint32_t>(x.size());
-  if (n < 32) { // as nearly all are
+void encoder::text(std::string_view content) {
+  auto n = static_cast<uint32_t>(content.size());
+  if (n < 32) { // the usual case
     auto* at = impl_->out.room(n + 1);
     *at = static_cast<char>(0xa0 | n);
-    std::copy(x.begin(), x.end(), at + 1);
+    std::copy(content.begin(), content.end(), at + 1);
     return;
   }
-  impl_->pack.pack_str(n).pack_str_body(x.data(), n);
+  impl_->pack.pack_str(n).pack_str_body(content.data(), n);
 }
 
-void encoder::unsigned_integer(uint64_t x) {
-  impl_->pack.pack_uint64(x);
+void encoder::unsigned_integer(uint64_t number) {
+  impl_->pack.pack_uint64(number);
 }
 
-void encoder::signed_integer(int64_t x) {
-  impl_->pack.pack_int64(x);
+void encoder::signed_integer(int64_t number) {
+  impl_->pack.pack_int64(number);
 }
 
 void encoder::begin_array(size_t n) {
@@ -175,22 +175,22 @@ void encoder::begin_map(size_t n) {
   impl_->pack.pack_map(static_cast<uint32_t>(n));
 }
 
-void encoder::put(const shared_bytes& x) {
-  if (x.size() > inline_limits::one
-      || inlined_ + x.size() > inline_limits::all) {
-    attachments_.push_back(x);
-    lent_ += x.size();
+void encoder::put(const shared_bytes& bytes) {
+  if (bytes.size() > inline_limits::one
+      || inlined_ + bytes.size() > inline_limits::all) {
+    attachments_.push_back(bytes);
+    lent_ += bytes.size();
     return unsigned_integer(attachments_.size() - 1);
   }
-  inlined_ += x.size();
-  auto n = static_cast<uint32_t>(x.size());
-  impl_->pack.pack_bin(n).pack_bin_body(reinterpret_cast<const char*>(x.data()),
-                                        n);
+  inlined_ += bytes.size();
+  auto n = static_cast<uint32_t>(bytes.size());
+  impl_->pack.pack_bin(n).pack_bin_body(
+    reinterpret_cast<const char*>(bytes.data()), n);
 }
 
 size_t encoder::open_map(size_t most) {
   auto at = impl_->out.size();
-  // Its size is written when it is known: one byte holds up to 15.
+  // The size is written by close_map; one byte holds up to 15.
   begin_map(most <= 15 ? 0 : 16);
   return at;
 }

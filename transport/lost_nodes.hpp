@@ -10,14 +10,14 @@
 
 namespace millrace {
 
-/// Nodes that were lost, or left, and have not come back, for people to see:
-/// the last ones.
+/// The latest nodes, up to `most`, that were lost or left and have not
+/// returned. For status output.
 class lost_nodes {
 public:
   static constexpr size_t most = 64;
 
-  void add(const member& x, std::string reason, timestamp when) {
-    nodes_[x.name] = {x, std::move(reason), when};
+  void add(const member& node, std::string reason, timestamp when) {
+    nodes_[node.name] = {node, std::move(reason), when};
     if (nodes_.size() > most)
       nodes_.erase(
         std::min_element(nodes_.begin(), nodes_.end(), [](auto& a, auto& b) {
@@ -25,7 +25,7 @@ public:
         }));
   }
 
-  /// False when the node was not among them.
+  /// Returns false if the node was not in the list.
   bool erase(const std::string& node) { return nodes_.erase(node) != 0; }
 
   std::vector<lost_member> list(timestamp now) const {

@@ -16,44 +16,44 @@ void enqueue(const caf::strong_actor_ptr& to, T x, caf::execution_unit* host) {
 } // namespace
 
 template <class T>
-void membership::tell(const member& about, const T& x) {
+void membership::tell(const member& about, const T& message) {
   std::erase_if(subscribers_, [&](auto& s) {
     auto to = caf::actor_cast<caf::strong_actor_ptr>(s.who);
     if (to && (s.role.empty() || about.has_role(s.role)))
-      enqueue(to, x, host_);
+      enqueue(to, message, host_);
     return to == nullptr;
   });
 }
 
-void membership::heard(const member& x) {
+void membership::heard(const member& node) {
   std::lock_guard guard{mutex_};
-  heard_[x.name] = x.incarnation;
+  heard_[node.name] = node.incarnation;
 }
 
-void membership::up(const member& x) {
+void membership::up(const member& node) {
   std::lock_guard guard{mutex_};
-  heard_[x.name] = x.incarnation;
-  up_[x.name] = x;
-  lost_.erase(x.name);
-  left_.erase(x.name);
-  tell(x, peer_up{x});
+  heard_[node.name] = node.incarnation;
+  up_[node.name] = node;
+  lost_.erase(node.name);
+  left_.erase(node.name);
+  tell(node, peer_up{node});
 }
 
-void membership::down(const peer_down& x, timestamp now) {
+void membership::down(const peer_down& message, timestamp now) {
   std::lock_guard guard{mutex_};
-  heard_.erase(x.peer.name);
-  // A link that never stood both ways says nothing of its node.
-  auto was_up = up_.erase(x.peer.name) != 0;
+  heard_.erase(message.peer.name);
+  // A link that was never up does not count as a loss of its node.
+  auto was_up = up_.erase(message.peer.name) != 0;
   // The connection may end before the goodbye arrives: the node counts as lost
   // until then.
-  auto was_lost = x.left && lost_.erase(x.peer.name);
+  auto was_lost = message.left && lost_.erase(message.peer.name);
   if (was_up || was_lost)
-    (x.left ? left_ : lost_).add(x.peer, x.reason, now);
+    (message.left ? left_ : lost_).add(message.peer, message.reason, now);
 }
 
-void membership::tell_down(const peer_down& x) {
+void membership::tell_down(const peer_down& message) {
   std::lock_guard guard{mutex_};
-  tell(x.peer, x);
+  tell(message.peer, message);
 }
 
 uint64_t membership::incarnation_of(std::string_view node) const {
@@ -70,17 +70,18 @@ member_list membership::list(timestamp now) const {
   return out;
 }
 
-void membership::subscribe(const caf::strong_actor_ptr& x, std::string role) {
+void membership::subscribe(const caf::strong_actor_ptr& actor,
+                           std::string role) {
   std::lock_guard guard{mutex_};
-  // On a node whose peers stay the same nobody else would.
+  // tell() also drops ended subscribers, but runs only when a link changes.
   std::erase_if(subscribers_, [](auto& s) {
     return caf::actor_cast<caf::strong_actor_ptr>(s.who) == nullptr;
   });
   for (auto& [name, m] : up_)
     if (role.empty() || m.has_role(role))
-      enqueue(x, peer_up{m}, host_);
+      enqueue(actor, peer_up{m}, host_);
   subscribers_.push_back(
-    {caf::actor_cast<caf::weak_actor_ptr>(x), std::move(role)});
+    {caf::actor_cast<caf::weak_actor_ptr>(actor), std::move(role)});
 }
 
 } // namespace millrace

@@ -51,8 +51,8 @@ const message_type* find_message_type(std::string_view name) {
   return i == all().by_name.end() ? nullptr : i->second;
 }
 
-const message_type* find_message_type(const std::type_info& x) {
-  auto i = all().by_type.find(x);
+const message_type* find_message_type(const std::type_info& type) {
+  auto i = all().by_type.find(type);
   return i == all().by_type.end() ? nullptr : i->second;
 }
 

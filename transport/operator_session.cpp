@@ -8,7 +8,7 @@ namespace millrace {
 caf::strong_actor_ptr operator_sessions::of(const std::string& connection) {
   if (auto i = sessions_.find(connection); i != sessions_.end())
     return i->second;
-  // Whoever owes an answer holds the session.
+  // A pending answer holds a reference to its session.
   if (sessions_.size() >= most)
     std::erase_if(sessions_,
                   [](auto& x) { return x.second->strong_refs == 1; });

@@ -12,8 +12,8 @@
 
 namespace millrace {
 
-/// Stands for an operator's connection: what actors answer to it goes there.
-/// What they send it otherwise is dropped.
+/// A proxy for an operator's connection: answers of actors are sent to the
+/// connection. Other messages are dropped.
 class operator_session : public caf::actor_proxy {
 public:
   using answer_function =
@@ -40,8 +40,8 @@ private:
   answer_function answer_;
 };
 
-/// The sessions of all connected operators, so many at once: one that waits for
-/// no answer makes room.
+/// The sessions of all connected operators, `most` at once. A session that
+/// waits for no answer is replaced when a new one needs room.
 class operator_sessions {
 public:
   operator_sessions(caf::actor_system& system,
@@ -49,7 +49,7 @@ public:
     : system_(system),
       answer_(std::move(answer)) {}
 
-  /// Null when too many wait for answers.
+  /// Null if too many sessions wait for answers.
   caf::strong_actor_ptr of(const std::string& connection);
 
 private:

@@ -35,26 +35,26 @@ peer_table::peer* peer_table::at_address(const std::string& address) {
   return nullptr;
 }
 
-/// Null when it is this node's own, or there are too many.
-peer_table::connection* peer_table::want(const node_address& x,
+/// Null for this node's own address, or when there are too many connections.
+peer_table::connection* peer_table::want(const node_address& address,
                                          peer_actions& out) {
-  heard_of_.erase(x.address);
-  auto i = connections_.find(x.address);
+  heard_of_.erase(address.address);
+  auto i = connections_.find(address.address);
   if (i == connections_.end()) {
-    if (x.address == self_.address
+    if (address.address == self_.address
         || connections_.size() >= settings_.max_peers + settings_.max_visits)
       return nullptr;
-    i = connections_.try_emplace(x.address).first;
-    i->second.node = x.node;
-    out.push_back(connect_to{x.address, x.node});
+    i = connections_.try_emplace(address.address).first;
+    i->second.node = address.node;
+    out.push_back(connect_to{address.address, address.node});
   }
   i->second.visit = false;
-  if (!x.node.empty())
-    i->second.node = x.node;
+  if (!address.node.empty())
+    i->second.node = address.node;
   return &i->second;
 }
 
-/// One that is there already is not made shorter-lived.
+/// Does not shorten the life of an existing connection.
 peer_table::connection* peer_table::visit(const node_address& to, timestamp now,
                                           peer_actions& out) {
   if (auto i = connections_.find(to.address); i != connections_.end())
@@ -97,21 +97,27 @@ void peer_table::forget(const std::string& address, peer_actions& out) {
   if (is_seed || connections_.erase(address) == 0)
     return;
   out.push_back(drop_connection{address});
-  for (auto& [name, p] : peers_) // more than one may claim to be there
+  for (auto& [name, p] : peers_) // several peers may claim the address
     if (p.info.address == address)
       p.connected = false;
 }
 
-void peer_table::refuse(const hello& x, const std::string& why, uint64_t known,
-                        bool alive, timestamp now, peer_actions& out) {
-  out.push_back(report_stranger{x.self, why});
-  auto* connection = visit({x.self.address, x.self.name}, now, out);
+void peer_table::refuse(const hello& greeting, const std::string& why,
+                        uint64_t known, bool alive, timestamp now,
+                        peer_actions& out) {
+  out.push_back(report_stranger{greeting.self, why});
+  auto* connection =
+    visit({greeting.self.address, greeting.self.name}, now, out);
   if (connection == nullptr)
     return;
-  hello_rejected answer{x.self.name, x.self.incarnation, x.start, why, known,
+  hello_rejected answer{greeting.self.name,
+                        greeting.self.incarnation,
+                        greeting.start,
+                        why,
+                        known,
                         alive};
   if (connection->stands)
-    out.push_back(send_rejection{x.self.address, std::move(answer)});
+    out.push_back(send_rejection{greeting.self.address, std::move(answer)});
   else
     connection->refusal = std::move(answer);
 }
@@ -121,7 +127,7 @@ bool peer_table::make_room(peer_actions& out) {
     return true;
   auto longest = peers_.end();
   for (auto i = peers_.begin(); i != peers_.end(); ++i)
-    if (!i->second.up && !i->second.connected
+    if (!i->second.is_up() && !i->second.connected
         && (longest == peers_.end()
             || i->second.last_heard < longest->second.last_heard))
       longest = i;
@@ -167,7 +173,7 @@ peer_actions peer_table::on_connected(const std::string& address,
   if (auto* p = at_address(address)) {
     p->connected = true;
     greet(*p, now, out);
-  } else { // who it is will be known from its own hello
+  } else { // the node's own hello will name it
     connection.greeted = ++last_link_;
     out.push_back(send_hello{address, make_hello(last_link_, 0)});
   }
@@ -209,109 +215,113 @@ peer_actions peer_table::expel(const std::string& node, const std::string& why,
   forget(address, out);
   if (auto seed = connections_.find(address); seed != connections_.end()) {
     seed->second.stands = false;
-    seed->second.failed = true; // to be tried again
+    seed->second.failed = true; // retried by tend_connections
     seed->second.since = now;
     out.push_back(drop_connection{address});
   }
   return out;
 }
 
-/// Whether nothing more comes of a hello: it is refused, or this node will be.
-bool peer_table::turn_away(const hello& x, timestamp now, peer_actions& out) {
+/// Whether a hello is refused, or ignored because this node will be refused.
+bool peer_table::turn_away(const hello& greeting, timestamp now,
+                           peer_actions& out) {
   auto refuse_it = [&](const std::string& why, uint64_t known, bool alive) {
-    refuse(x, why, known, alive, now, out);
+    refuse(greeting, why, known, alive, now, out);
     return true;
   };
-  if (x.cluster != cluster_)
-    return refuse_it(
-      "this is cluster '" + cluster_ + "', not '" + x.cluster + "'", 0, false);
-  if (x.self.name == self_.name) {
-    // The other sees the same and comes to the opposite conclusion.
+  if (greeting.cluster != cluster_)
+    return refuse_it("this is cluster '" + cluster_ + "', not '"
+                       + greeting.cluster + "'",
+                     0, false);
+  if (greeting.self.name == self_.name) {
+    // The other node evaluates the same condition with the opposite result.
     if (std::pair{up_count() > 0, start_}
-        > std::pair{!x.members.empty(), x.start})
+        > std::pair{!greeting.members.empty(), greeting.start})
       return refuse_it("this node has that name", self_.incarnation, true);
-    visit({x.self.address, x.self.name}, now, out);
+    visit({greeting.self.address, greeting.self.name}, now, out);
     return true;
   }
-  auto i = peers_.find(x.self.name);
+  auto i = peers_.find(greeting.self.name);
   if (i == peers_.end())
     return !make_room(out)
            && refuse_it("no more than " + std::to_string(settings_.max_peers)
                           + " nodes are known at once",
                         0, false);
   auto& p = i->second;
-  auto follows =
-    x.self.incarnation > p.info.incarnation
-    || (x.self.incarnation == p.info.incarnation && x.start == p.start);
+  auto follows = greeting.self.incarnation > p.info.incarnation
+                 || (greeting.self.incarnation == p.info.incarnation
+                     && greeting.start == p.start);
   return !follows
-         && refuse_it("a start of that node is known that is not earlier",
-                      p.info.incarnation, p.up);
+         && refuse_it("the same or a later start of this node is known",
+                      p.info.incarnation, p.is_up());
 }
 
-peer_actions peer_table::on_hello(const hello& x, timestamp now) {
+peer_actions peer_table::on_hello(const hello& greeting, timestamp now) {
   peer_actions out;
-  auto is_itself = x.start == start_ && x.self.name == self_.name;
-  if (is_itself || x.link == 0 || turn_away(x, now, out))
+  auto is_itself = greeting.start == start_ && greeting.self.name == self_.name;
+  if (is_itself || greeting.link == 0 || turn_away(greeting, now, out))
     return out;
-  auto [i, fresh] = peers_.try_emplace(x.self.name);
+  auto [i, fresh] = peers_.try_emplace(greeting.self.name);
   auto& p = i->second;
   if (fresh) {
-    p.info = x.self;
-  } else if (x.self.incarnation > p.info.incarnation) {
+    p.info = greeting.self;
+  } else if (greeting.self.incarnation > p.info.incarnation) {
     p.connected = false; // to the earlier start
     give_up(p, {"started again"}, now, out);
-    if (p.info.address != x.self.address)
+    if (p.info.address != greeting.self.address)
       forget(p.info.address, out);
     p = peer{};
-  } else if (x.link <= std::max(p.their_link, p.given_up_link)) {
-    if (x.link == p.their_link)
-      meet(x.members, now, out); // said again because there are new ones
+  } else if (greeting.link <= std::max(p.their_link, p.given_up_link)) {
+    if (greeting.link == p.their_link)
+      meet(greeting.members, now, out); // repeated because of new members
     return out;
-  } else if (p.their_link != 0) {
+  } else if (p.is_linked()) {
     end(p, {.reason = "started the link anew", .returns = true}, out);
   }
-  p.info = x.self;
-  p.start = x.start;
-  p.their_link = x.link;
+  p.info = greeting.self;
+  p.start = greeting.start;
+  p.their_link = greeting.link;
+  p.state = link_state::half;
   p.last_heard = now;
-  auto* connection = want({x.self.address, x.self.name}, out);
+  auto* connection = want({greeting.self.address, greeting.self.name}, out);
   p.connected = connection != nullptr && connection->stands;
-  // Else the hello that is on its way, or was heard, still counts.
-  if (p.connected && p.our_link != 0 && p.our_link <= x.given_up)
+  // Otherwise this node's last hello, sent or received, is still valid.
+  if (p.connected && p.our_link != 0 && p.our_link <= greeting.given_up)
     greet(p, now, out);
   if (p.connected && p.our_link == 0) {
     p.our_link = connection->greeted;
     p.last_greeted = now;
   }
-  meet(x.members, now, out);
+  meet(greeting.members, now, out);
   if (p.connected)
-    out.push_back(send_heartbeat{x.self.address, {p.their_link}});
+    out.push_back(send_heartbeat{greeting.self.address, {p.their_link}});
   settle(p, out);
   return out;
 }
 
-peer_table::peer* peer_table::known(const origin& x) {
-  auto i = peers_.find(x.node);
-  auto is_it = i != peers_.end() && i->second.info.incarnation == x.incarnation
-               && i->second.start == x.start;
+peer_table::peer* peer_table::known(const origin& start) {
+  auto i = peers_.find(start.node);
+  auto is_it = i != peers_.end()
+               && i->second.info.incarnation == start.incarnation
+               && i->second.start == start.start;
   return is_it ? &i->second : nullptr;
 }
 
-peer_actions peer_table::on_heartbeat(const origin& from, const heartbeat& x,
-                                      timestamp now) {
+peer_actions peer_table::on_heartbeat(const origin& from,
+                                      const heartbeat& message, timestamp now) {
   peer_actions out;
   auto* found = known(from);
   if (found == nullptr)
     return out;
   auto& p = *found;
   p.last_heard = now;
-  if (x.link == p.our_link && x.link != 0) {
+  if (message.link == p.our_link && message.link != 0) {
     p.our_link_accepted = true;
     settle(p, out);
   } else if (p.our_link_accepted) {
     give_up(p, {"gave up the link"}, now, out);
   } else if (p.connected && now - p.last_greeted > settings_.timeout) {
-    give_up(p, {"does not accept the link"}, now, out); // our hello was lost
+    give_up(p, {"does not accept the link"}, now, out); // the hello was lost
   }
   return out;
 }
@@ -321,35 +331,36 @@ peer_actions peer_table::on_goodbye(const origin& from, timestamp now) {
   auto* p = known(from);
   if (p == nullptr)
     return out;
-  auto was_linked = p->up || p->their_link != 0;
+  auto was_linked = p->is_linked();
   give_up(*p, {.reason = "left", .left = true}, now, out);
-  if (!was_linked) // its hanging up was heard before
+  if (!was_linked) // the connection ended before the goodbye arrived
     out.push_back(report_down{p->info, "left", true});
   return out;
 }
 
-peer_actions peer_table::on_hello_rejected(const hello_rejected& x) const {
-  if (x.node != self_.name || x.incarnation != self_.incarnation
-      || x.start != start_)
-    return {}; // meant for an earlier start of this node
-  return {report_rejected{x}};
+peer_actions
+peer_table::on_hello_rejected(const hello_rejected& message) const {
+  if (message.node != self_.name || message.incarnation != self_.incarnation
+      || message.start != start_)
+    return {}; // for an earlier start of this node
+  return {report_rejected{message}};
 }
 
 peer_actions peer_table::on_tick(timestamp now) {
   peer_actions out;
   tend_connections(now, out);
-  // Who stood still itself has not listened: what was said waits to be read.
+  // After a pause of this process, heartbeats may wait unread: no peer is late.
   auto stood_still = now - last_tick_ > settings_.timeout;
   last_tick_ = now;
   for (auto& [name, p] : peers_) {
     if (stood_still)
       p.last_heard = now;
-    if (p.their_link != 0 && now - p.last_heard > settings_.timeout)
+    if (p.is_linked() && now - p.last_heard > settings_.timeout)
       give_up(p, {"no heartbeat for " + format_duration(settings_.timeout)},
               now, out);
-    else if (p.connected && p.their_link == 0
+    else if (p.connected && !p.is_linked()
              && now - p.last_greeted > settings_.visit_time)
-      greet(p, now, out); // our hello was lost, or not listened to
+      greet(p, now, out); // the hello was lost or ignored
     if (p.connected)
       out.push_back(send_heartbeat{p.info.address, {p.their_link}});
   }
@@ -357,26 +368,23 @@ peer_actions peer_table::on_tick(timestamp now) {
 }
 
 void peer_table::settle(peer& p, peer_actions& out) {
-  auto both = p.connected && p.their_link != 0 && p.our_link_accepted;
-  if (both && !p.up) {
-    p.up = true;
-    out.push_back(report_up{p.info});
-    for (auto& [name, other] : peers_)
-      if (other.up && &other != &p)
-        out.push_back(send_hello{
-          other.info.address, make_hello(other.our_link, other.given_up_link)});
-  }
+  if (p.state != link_state::half || !p.connected || !p.our_link_accepted)
+    return;
+  p.state = link_state::up;
+  out.push_back(report_up{p.info});
+  for (auto& [name, other] : peers_)
+    if (other.is_up() && &other != &p)
+      out.push_back(send_hello{
+        other.info.address, make_hello(other.our_link, other.given_up_link)});
 }
 
 void peer_table::end(peer& p, const parting& how, peer_actions& out) {
-  // What it said before its link was up both ways has to go as well.
-  auto heard = p.their_link != 0;
-  p.given_up_link = std::max(p.given_up_link, p.their_link);
-  p.their_link = 0;
+  auto was = std::exchange(p.state, link_state::unlinked);
+  p.given_up_link = std::max(p.given_up_link, std::exchange(p.their_link, 0));
   p.our_link_accepted = false;
-  if (p.up || heard)
+  // Messages accepted before the link was up end with it, so report half, too.
+  if (was != link_state::unlinked)
     out.push_back(report_down{p.info, how.reason, how.left, how.returns});
-  p.up = false;
 }
 
 void peer_table::give_up(peer& p, const parting& how, timestamp now,
@@ -387,9 +395,9 @@ void peer_table::give_up(peer& p, const parting& how, timestamp now,
     greet(p, now, out);
 }
 
-bool peer_table::accepts(const origin& x) {
-  auto* p = known(x);
-  return p != nullptr && p->their_link != 0;
+bool peer_table::accepts(const origin& start) {
+  auto* p = known(start);
+  return p != nullptr && p->is_linked();
 }
 
 const std::string* peer_table::address_of(const std::string& node,
@@ -409,7 +417,7 @@ const member* peer_table::find(const std::string& node) const {
 std::vector<member> peer_table::linked() const {
   std::vector<member> out;
   for (auto& [name, p] : peers_)
-    if (p.up)
+    if (p.is_up())
       out.push_back(p.info);
   return out;
 }

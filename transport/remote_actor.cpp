@@ -15,13 +15,14 @@ remote_actor::remote_actor(caf::actor_config& cfg, switchboard& out,
     name_(std::move(name)) {
 }
 
-const remote_actor* as_proxy(const caf::strong_actor_ptr& x) {
+const remote_actor* as_proxy(const caf::strong_actor_ptr& actor) {
   return dynamic_cast<const remote_actor*>(
-    caf::actor_cast<caf::abstract_actor*>(x));
+    caf::actor_cast<caf::abstract_actor*>(actor));
 }
 
-std::string node_of(const caf::strong_actor_ptr& x, const std::string& here) {
-  auto* proxy = as_proxy(x);
+std::string node_of(const caf::strong_actor_ptr& actor,
+                    const std::string& here) {
+  auto* proxy = as_proxy(actor);
   return proxy == nullptr ? here : proxy->node();
 }
 

@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-/// A handle to an actor of another node: encodes what it is sent and hands it
-/// to the switchboard.
+/// A handle to an actor of another node: encodes the messages sent to it and
+/// passes them to the switchboard.
 class remote_actor : public caf::actor_proxy {
 public:
   remote_actor(caf::actor_config& cfg, switchboard& out, std::string node,
@@ -16,7 +16,7 @@ public:
 
   const std::string& node() const { return node_; }
   uint64_t incarnation() const { return incarnation_; }
-  /// Within its node: "role/name" or "#id".
+  /// Name within its node: "role/name" or "#id".
   const std::string& actor_name() const { return name_; }
 
   void enqueue(caf::mailbox_element_ptr what,
@@ -30,10 +30,11 @@ private:
   std::string name_;
 };
 
-/// Null for an actor of this node, and for none.
-const remote_actor* as_proxy(const caf::strong_actor_ptr& x);
+/// Null for an actor of this node, and for a null handle.
+const remote_actor* as_proxy(const caf::strong_actor_ptr& actor);
 
 /// Name of the node that runs an actor; `here` for an actor of this process.
-std::string node_of(const caf::strong_actor_ptr& x, const std::string& here);
+std::string node_of(const caf::strong_actor_ptr& actor,
+                    const std::string& here);
 
 } // namespace millrace

@@ -17,8 +17,8 @@ namespace millrace {
 
 namespace {
 
-/// A socket that receives more cuts the connection, and with it all that goes
-/// over that. Errors: too_large.
+/// A socket closes its connection on a larger message, which would lose all
+/// other messages of the connection. Errors: too_large.
 result<void> check_frames(const wire_message& x) {
   auto longest = x.body.size();
   for (auto& raw : x.attachments)
@@ -42,7 +42,7 @@ void send_error(const caf::strong_actor_ptr& to, caf::message_id mid,
     to->enqueue(nullptr, mid.response_id(), caf::make_message(to_caf(x)), host);
 }
 
-/// The node that a report is about, which nodes send about themselves only.
+/// The node that a report is about: nodes send reports about themselves only.
 /// Null for other messages.
 const std::string* reported_node(const caf::message& x) {
   if (x.match_elements<inventory>())
@@ -54,7 +54,7 @@ const std::string* reported_node(const caf::message& x) {
   return nullptr;
 }
 
-/// Forgets entries whose actors are gone, now and then.
+/// Removes entries of ended actors, once the map has doubled.
 template <class Map, class F>
 void prune(Map& xs, size_t& at, F pointer_of) {
   if (xs.size() < at)
@@ -110,22 +110,22 @@ timestamp switchboard::now() const {
 
 // -- addresses ----------------------------------------------------------------
 
-std::string switchboard::address_of(const caf::strong_actor_ptr& x) {
-  if (!x)
+std::string switchboard::address_of(const caf::strong_actor_ptr& actor) {
+  if (!actor)
     return {};
   {
-    // Nearly all that send have a name.
+    // Most senders have a name.
     std::lock_guard guard{mutex_};
-    if (auto i = address_of_.find(x->id()); i != address_of_.end())
+    if (auto i = address_of_.find(actor->id()); i != address_of_.end())
       return i->second;
   }
-  if (auto* proxy = as_proxy(x))
+  if (auto* proxy = as_proxy(actor))
     return proxy->node() + "/" + proxy->actor_name();
   std::lock_guard guard{mutex_};
   prune(
     numbered_, prune_numbered_at_, [](auto& y) -> auto& { return y; });
-  numbered_.emplace(x->id(), caf::actor_cast<caf::weak_actor_ptr>(x));
-  return node_ + "/#" + std::to_string(x->id());
+  numbered_.emplace(actor->id(), caf::actor_cast<caf::weak_actor_ptr>(actor));
+  return node_ + "/#" + std::to_string(actor->id());
 }
 
 caf::strong_actor_ptr switchboard::resolve(std::string_view address) {
@@ -139,16 +139,17 @@ caf::strong_actor_ptr switchboard::resolve(std::string_view address) {
   return proxy_for(node, name, true);
 }
 
-void switchboard::publish(const std::string& name, caf::strong_actor_ptr x) {
+void switchboard::publish(const std::string& name,
+                          caf::strong_actor_ptr actor) {
   std::lock_guard guard{mutex_};
   if (auto i = named_.find(name); i != named_.end()) {
     address_of_.erase(i->second->id());
     named_.erase(i);
   }
-  if (!x)
+  if (!actor)
     return;
-  address_of_[x->id()] = node_ + "/" + name;
-  named_[name] = std::move(x);
+  address_of_[actor->id()] = node_ + "/" + name;
+  named_[name] = std::move(actor);
 }
 
 caf::strong_actor_ptr switchboard::find_local(std::string_view name) {
@@ -178,7 +179,7 @@ caf::strong_actor_ptr switchboard::proxy_for(std::string_view node,
   bool must_watch = false;
   {
     std::lock_guard guard{mutex_};
-    // Asked with the lock held: a link that ends after this finds the proxy.
+    // Queried under the lock: a link that ends later finds the proxy.
     incarnation = out_.incarnation_of(node);
     if (incarnation == 0)
       return nullptr;
@@ -212,12 +213,12 @@ caf::strong_actor_ptr switchboard::proxy_for(std::string_view node,
 
 // -- links --------------------------------------------------------------------
 
-void switchboard::peer_lost(const member& x, const std::string& reason,
+void switchboard::peer_lost(const member& node, const std::string& reason,
                             caf::execution_unit* host) {
   std::vector<caf::strong_actor_ptr> lost;
   {
     std::lock_guard guard{mutex_};
-    auto i = peers_.find(x.name);
+    auto i = peers_.find(node.name);
     if (i == peers_.end())
       return;
     for (auto& [name, entry] : i->second.proxies)
@@ -225,18 +226,19 @@ void switchboard::peer_lost(const member& x, const std::string& reason,
         lost.push_back(std::move(ptr));
     peers_.erase(i);
     for (auto& [id, who] : watchers_)
-      who.erase(x.name);
+      who.erase(node.name);
   }
   for (auto& ptr : lost)
     static_cast<remote_actor*>(caf::actor_cast<caf::abstract_actor*>(ptr))
       ->kill_proxy(
-        host, to_caf({ec::unavailable, "node " + x.name + ": " + reason, {}}));
+        host,
+        to_caf({ec::unavailable, "node " + node.name + ": " + reason, {}}));
 }
 
 void switchboard::send_control(const std::string& node, uint64_t incarnation,
-                               wire_message x) {
-  x.head.inc = incarnation;
-  out_.carry(node, incarnation, std::move(x));
+                               wire_message message) {
+  message.head.inc = incarnation;
+  out_.carry(node, incarnation, std::move(message));
 }
 
 void switchboard::forward(const remote_actor& to, caf::mailbox_element& what) {
@@ -263,28 +265,29 @@ void switchboard::forward(const remote_actor& to, caf::mailbox_element& what) {
 
 // -- delivery -----------------------------------------------------------------
 
-result<caf::message> switchboard::decode_content(const wire_message& x) {
-  decode_context ctx{now(), this, x.attachments, 0};
-  if (x.head.t == ack::record_name())
+result<caf::message> switchboard::decode_content(const wire_message& received) {
+  decode_context ctx{now(), this, received.attachments, 0};
+  if (received.head.t == ack::record_name())
     return caf::make_message(ack{});
-  if (x.head.t == error_reply::record_name()) {
-    auto e = decode<error_reply>(x.body.view(), ctx);
+  if (received.head.t == error_reply::record_name()) {
+    auto e = decode<error_reply>(received.body.view(), ctx);
     if (!e)
       return e.failure();
     return caf::make_message(to_caf(error{e->code, e->text, e->retry_after}));
   }
-  auto* type = find_message_type(x.head.t);
+  auto* type = find_message_type(received.head.t);
   if (type == nullptr)
     return error{
-      ec::bad_request, "unknown message type " + shown(x.head.t), {}};
-  return type->decode(x.body.view(), ctx);
+      ec::bad_request, "unknown message type " + shown(received.head.t), {}};
+  return type->decode(received.body.view(), ctx);
 }
 
-result<void> switchboard::deliver(const member& from, const wire_message& x,
+result<void> switchboard::deliver(const member& from,
+                                  const wire_message& message,
                                   caf::execution_unit* host) {
-  if (x.head.t == monitor_remote::record_name()
-      || x.head.t == remote_down::record_name()) {
-    auto content = decode_content(x);
+  if (message.head.t == monitor_remote::record_name()
+      || message.head.t == remote_down::record_name()) {
+    auto content = decode_content(message);
     if (!content)
       return content.failure();
     if (content->match_elements<monitor_remote>())
@@ -294,45 +297,45 @@ result<void> switchboard::deliver(const member& from, const wire_message& x,
     return {};
   }
   caf::strong_actor_ptr sender;
-  if (std::string_view says = x.head.from; !says.empty()) {
+  if (std::string_view says = message.head.from; !says.empty()) {
     auto& node = from.name;
     if (!says.starts_with(node) || says.substr(node.size(), 1) != "/")
       return error{
         ec::forbidden, "node " + node + " sent as " + shown(says), {}};
     sender = proxy_for(node, says.substr(node.size() + 1), false);
   }
-  auto target = find_here(x.head.to);
-  if (!target && x.head.to.starts_with(node_ + "/"))
+  auto target = find_here(message.head.to);
+  if (!target && message.head.to.starts_with(node_ + "/"))
     send_remote_down(
-      from, x.head.to.substr(node_.size() + 1),
-      {ec::unavailable, "no actor " + shown(x.head.to, 120), {}});
-  return hand_over(from.name, sender, target ? target : resolve(x.head.to), x,
-                   host);
+      from, message.head.to.substr(node_.size() + 1),
+      {ec::unavailable, "no actor " + shown(message.head.to, 120), {}});
+  return hand_over(from.name, sender,
+                   target ? target : resolve(message.head.to), message, host);
 }
 
-void switchboard::refuse(const member& from, const wire_message& x,
+void switchboard::refuse(const member& from, const wire_message& message,
                          const error& why, caf::execution_unit* host) {
-  std::string_view says = x.head.from;
-  if (x.head.id == 0 || !says.starts_with(from.name + "/"))
+  std::string_view says = message.head.from;
+  if (message.head.id == 0 || !says.starts_with(from.name + "/"))
     return;
   auto sender = proxy_for(from.name, says.substr(from.name.size() + 1), false);
-  send_error(sender, caf::message_id{x.head.id}, why, host);
+  send_error(sender, caf::message_id{message.head.id}, why, host);
 }
 
 result<void> switchboard::deliver(const caf::strong_actor_ptr& reply_to,
-                                  const wire_message& x,
+                                  const wire_message& message,
                                   caf::execution_unit* host) {
-  return hand_over({}, reply_to, resolve(x.head.to), x, host);
+  return hand_over({}, reply_to, resolve(message.head.to), message, host);
 }
 
 result<void> switchboard::hand_over(const std::string& from,
                                     const caf::strong_actor_ptr& sender,
                                     const caf::strong_actor_ptr& target,
-                                    const wire_message& x,
+                                    const wire_message& message,
                                     caf::execution_unit* host) {
-  caf::message_id mid{x.head.id == 0 ? caf::message_id{}
-                                     : caf::message_id{x.head.id}};
-  auto content = decode_content(x);
+  caf::message_id mid{message.head.id == 0 ? caf::message_id{}
+                                           : caf::message_id{message.head.id}};
+  auto content = decode_content(message);
   if (!content) {
     send_error(sender, mid, content.failure(), host);
     return content.failure();
@@ -343,7 +346,7 @@ result<void> switchboard::hand_over(const std::string& from,
       ec::forbidden, "node " + from + " reported as node " + shown(*node), {}};
   if (!target) {
     send_error(sender, mid,
-               {ec::unavailable, "no actor " + shown(x.head.to, 120), {}},
+               {ec::unavailable, "no actor " + shown(message.head.to, 120), {}},
                host);
     return {};
   }
@@ -363,21 +366,22 @@ switchboard::published(const std::string& prefix) const {
 }
 
 void switchboard::on_monitor_remote(const member& from,
-                                    const monitor_remote& x) {
-  auto target = find_local(x.actor);
+                                    const monitor_remote& message) {
+  auto target = find_local(message.actor);
   if (!target)
     return send_remote_down(
-      from, x.actor, {ec::unavailable, "no actor " + shown(x.actor), {}});
+      from, message.actor,
+      {ec::unavailable, "no actor " + shown(message.actor), {}});
   auto id = target->id();
   {
     std::lock_guard guard{mutex_};
     auto [i, first] = watchers_.try_emplace(id);
     i->second[from.name] = from;
     if (!first)
-      return; // one functor tells all of them
+      return; // one functor informs all nodes
   }
   caf::actor_cast<caf::abstract_actor*>(target)->attach_functor(
-    [this, id, name = x.actor](const caf::error& reason) {
+    [this, id, name = message.actor](const caf::error& reason) {
       tell_watchers(id, name, from_caf(reason));
     });
 }
@@ -404,7 +408,7 @@ void switchboard::send_remote_down(const member& to, const std::string& actor,
                       nullptr));
 }
 
-void switchboard::on_remote_down(const member& from, const remote_down& x,
+void switchboard::on_remote_down(const member& from, const remote_down& message,
                                  caf::execution_unit* host) {
   caf::strong_actor_ptr lost;
   {
@@ -412,7 +416,7 @@ void switchboard::on_remote_down(const member& from, const remote_down& x,
     auto i = peers_.find(from.name);
     if (i == peers_.end())
       return;
-    auto k = i->second.proxies.find(x.actor);
+    auto k = i->second.proxies.find(message.actor);
     if (k == i->second.proxies.end())
       return;
     lost = caf::actor_cast<caf::strong_actor_ptr>(k->second.proxy);
@@ -420,7 +424,8 @@ void switchboard::on_remote_down(const member& from, const remote_down& x,
   }
   if (lost)
     static_cast<remote_actor*>(caf::actor_cast<caf::abstract_actor*>(lost))
-      ->kill_proxy(host, to_caf({x.reason.code, x.reason.text, {}}));
+      ->kill_proxy(host,
+                   to_caf({message.reason.code, message.reason.text, {}}));
 }
 
 } // namespace millrace

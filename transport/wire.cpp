@@ -3,15 +3,15 @@
 
 namespace millrace {
 
-shared_bytes encode_header(const header& x, timestamp now) {
+shared_bytes encode_header(const header& head, timestamp now) {
   encoder out{now, nullptr};
-  out.put_sparse(x);
+  out.put_sparse(head);
   return out.take_body();
 }
 
 namespace {
 
-/// Decodes the header that a first frame begins with; returns its size.
+/// Decodes the header at the start of a first frame; returns its size.
 result<size_t> read_header(header& out, const_bytes frame, timestamp now) {
   decode_context ctx{now, nullptr, {}, 0};
   auto front = frame.first(std::min(frame.size(), wire_limits::header_bytes));
@@ -70,7 +70,7 @@ result<void> frame_reader::next() {
   head_ = {};
   auto n = read_header(head_, rest_, ctx_.now);
   if (!n) {
-    head_ = {}; // of which some keys were read
+    head_ = {}; // some keys may have been read
     rest_ = {};
     return n.failure();
   }

@@ -13,8 +13,8 @@
 
 namespace millrace {
 
-/// A message as it travels: header and body as MessagePack maps in one frame,
-/// bulk as raw frames that nobody copies.
+/// A message in transit: header and body as MessagePack maps in one frame,
+/// large tensors as raw frames that are not copied.
 struct wire_message {
   header head;
   shared_bytes body;
@@ -23,7 +23,7 @@ struct wire_message {
   size_t bytes() const { return body.size() + total_bytes(attachments); }
 };
 
-/// What a socket sends or has received at once.
+/// The frames of one send or receive call on a socket.
 struct wire_frames {
   shared_bytes first;
   std::vector<shared_bytes> raw;
@@ -31,11 +31,12 @@ struct wire_frames {
   size_t bytes() const { return first.size() + total_bytes(raw); }
 };
 
-/// A declared message ready to travel, but for where to and which id.
+/// Encodes a declared message; the caller sets receiver and id.
 template <declared T>
-wire_message make_wire_message(const T& x, timestamp now, address_book* book) {
+wire_message make_wire_message(const T& content, timestamp now,
+                               address_book* book) {
   encoder body{now, book};
-  body.put_sparse(x);
+  body.put_sparse(content);
   wire_message out;
   out.head.v = protocol_version;
   out.head.t = T::record_name();
@@ -44,26 +45,27 @@ wire_message make_wire_message(const T& x, timestamp now, address_book* book) {
   return out;
 }
 
-/// What the first frame begins with. Deadlines become time left.
-shared_bytes encode_header(const header& x, timestamp now);
+/// Encodes the header at the start of a first frame. Deadlines become time
+/// left.
+shared_bytes encode_header(const header& head, timestamp now);
 
-/// A first frame, taken apart; the body is a part of the frame.
+/// A first frame split into header and body; the body points into the frame.
 struct opened_frame {
   header head;
   const_bytes body;
 };
 
-/// Errors: bad_request; also for another protocol version, naming both;
+/// Errors: bad_request, also for another protocol version, with both versions;
 /// too_large for a long header.
 result<opened_frame> open_frame(const_bytes frame, timestamp now);
 
 // -- several messages in one frame --------------------------------------------
 
-/// Writes messages one after the other: header, body, header, body. The raw
-/// frames are numbered through all of them.
+/// Writes several messages into one frame: header, body, header, body. Raw
+/// frames are numbered across all messages.
 class frame_writer {
 public:
-  /// `now` turns the header's deadline into time left.
+  /// `now` converts the header's deadline into time left.
   template <declared T>
   void add(header head, const T& body, timestamp now = {}) {
     head.v = protocol_version;
@@ -78,15 +80,15 @@ public:
 
   size_t messages() const { return messages_; }
 
-  /// Another message had better go into another frame: small frames keep both
-  /// sides busy, and even those of many tiny tensors stay within the budget of
-  /// who reads them.
+  /// Whether the next message should start a new frame. Small frames keep both
+  /// sides busy, and frames of many tiny tensors stay within the reader's
+  /// budget.
   bool full() const {
     return messages_ >= wire_limits::grouped
            || (out_ && out_->size() >= 16'384);
   }
 
-  /// What was written; the writer is empty afterwards.
+  /// Returns the frames written so far and empties the writer.
   wire_frames take();
 
 private:
@@ -94,38 +96,39 @@ private:
   size_t messages_ = 0;
 };
 
-/// Reads them: next() for a header, then read() or skip() for its body, until
-/// at_end(). All share one budget, so that many small messages cost no more
-/// than one large: about three times the frame and 48 KiB.
+/// Reads the messages of one frame: next() for a header, then read() or skip()
+/// for its body, until at_end(). All messages share one budget, so that many
+/// small messages cost no more than one large message: about three times the
+/// frame and 48 KiB.
 class frame_reader {
 public:
-  /// Both views must stay.
+  /// Both views must outlive the reader.
   frame_reader(const_bytes first, std::span<const shared_bytes> raw,
                timestamp now);
 
   bool at_end() const { return rest_.empty(); }
 
-  /// Reads the next header. Errors: as open_frame; nothing after it can be read
-  /// then, and at_end() holds. After a header of another protocol version
-  /// head() has the id that an answer needs; after one that cannot be read it
-  /// is empty.
+  /// Reads the next header. Errors: as open_frame; the rest of the frame cannot
+  /// be read then, and at_end() holds. After a header of another protocol
+  /// version head() has the id for an answer; after an unreadable header it is
+  /// empty.
   result<void> next();
   const header& head() const { return head_; }
   header take_head() { return std::move(head_); }
 
-  /// Reads the body that belongs to it. Errors: as decode_into; what follows
-  /// can be read all the same, unless the body is no MessagePack: then at_end()
+  /// Reads the body of the current header. Errors: as decode_into. The next
+  /// message can still be read unless the body is no MessagePack: then at_end()
   /// holds.
   template <declared T>
   result<void> read(T& out) {
     return read_into({&out, &kind_of<T>()});
   }
 
-  /// Passes over the body.
+  /// Skips the body of the current header.
   void skip();
 
-  /// Takes what the caller allocates for a message from the budget; false when
-  /// that has no more.
+  /// Charges the caller's allocations for a message to the budget; false if the
+  /// budget is exceeded.
   bool spend(size_t bytes);
 
 private:

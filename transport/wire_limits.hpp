@@ -23,12 +23,12 @@ struct batch_extent {
   size_t bytes = 0;
   size_t tensors = 0;
 
-  void add(const batch_extent& x) {
-    bytes += x.bytes;
-    tensors += x.tensors;
+  void add(const batch_extent& other) {
+    bytes += other.bytes;
+    tensors += other.tensors;
   }
 
-  /// Size relative to what one message between nodes may have; above 1: too
+  /// Size relative to the limit of one message between nodes; above 1: too
   /// large.
   double share_of_message() const {
     return std::max(static_cast<double>(bytes) / wire_limits::message_bytes,

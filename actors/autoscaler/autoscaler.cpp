@@ -3,8 +3,8 @@
 
 #include "actors/autoscaler/autoscaler_state.hpp"
 #include "actors/policies/registry.hpp"
-#include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/scale/machines.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "actors/policies/state/deltas.hpp"
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
@@ -35,7 +35,7 @@ std::string shown_counts(const std::map<std::string, uint64_t>& xs) {
   });
 }
 
-/// Whether they differ in what the placement looks at.
+/// Whether two proposals differ for the placement.
 bool wants_other(const proposal& x, const proposal& y) {
   return x.groups != y.groups || x.refused != y.refused
          || x.devices != y.devices;
@@ -60,44 +60,45 @@ timestamp autoscaler_state::now() const {
   return self_->clock().now();
 }
 
-void autoscaler_state::renew(scope_loop& x, const std::string& scope,
+void autoscaler_state::renew(scope_loop& loop, const std::string& scope,
                              const std::shared_ptr<const scope_state>& is) {
   auto& settings = is->settings;
-  if (!x.scope || x.scope->settings != settings) {
-    if (x.scope && x.scope->settings.policy != settings.policy)
-      x.memory = {};
+  if (!loop.scope || loop.scope->settings != settings) {
+    if (loop.scope && loop.scope->settings.policy != settings.policy)
+      loop.memory = {};
     auto made = make_scaling_policy(scope, settings);
     if (made)
-      x.policy = std::move(*made); // else the last valid one stays
+      loop.policy = std::move(*made); // else the last valid one stays
     else
       log_event(log_level::error, "autoscaler", "policy_refused",
                 {{"scope", scope}, {"error", to_string(made.failure())}});
   }
-  x.scope = is;
+  loop.scope = is;
 }
 
-/// Whether settings or bundles of its models are others than before.
-bool autoscaler_state::concerns(const scope_state& x,
+/// Whether settings or bundles of a scope's models have changed.
+bool autoscaler_state::concerns(const scope_state& scope,
                                 const cluster_snapshot& was) const {
-  return std::any_of(x.models.begin(), x.models.end(), [&](auto& model) {
-    auto before = was.models.find(model);
-    return before == was.models.end()
-           || before->second != snapshot_->models.at(model);
-  });
+  return std::any_of(scope.models.begin(), scope.models.end(),
+                     [&](auto& model) {
+                       auto before = was.models.find(model);
+                       return before == was.models.end()
+                              || before->second != snapshot_->models.at(model);
+                     });
 }
 
-/// Whether requests wait for a model that its last proposal has no replica of.
-bool autoscaler_state::is_pressed(const scope_loop& x) const {
+/// Whether requests wait for a model without replicas in the last proposal.
+bool autoscaler_state::is_pressed(const scope_loop& loop) const {
   return std::any_of(
-    x.scope->models.begin(), x.scope->models.end(), [&](auto& model) {
+    loop.scope->models.begin(), loop.scope->models.end(), [&](auto& model) {
       auto load = snapshot_->loads.find(model);
       return load != snapshot_->loads.end() && load->second->pressure
-             && copies_in(x.last, model).value_or(0) == 0;
+             && copies_in(loop.last, model).value_or(0) == 0;
     });
 }
 
-void autoscaler_state::on_snapshot(const snapshot_taken& x) {
-  auto was = std::exchange(snapshot_, x.content);
+void autoscaler_state::on_snapshot(const snapshot_taken& message) {
+  auto was = std::exchange(snapshot_, message.content);
   std::erase_if(loops_,
                 [&](auto& y) { return !snapshot_->scopes.contains(y.first); });
   std::erase_if(decisions_,
@@ -119,14 +120,14 @@ void autoscaler_state::on_snapshot(const snapshot_taken& x) {
   arm();
 }
 
-/// Asks the policy again: now, or on the next snapshot.
-void autoscaler_state::on_outdated(const proposal_outdated& x) {
-  auto i = loops_.find(x.scope);
-  if (i == loops_.end() || i->second.last.snapshot != x.snapshot)
+/// Runs the policy again: now, or on the next snapshot.
+void autoscaler_state::on_outdated(const proposal_outdated& message) {
+  auto i = loops_.find(message.scope);
+  if (i == loops_.end() || i->second.last.snapshot != message.snapshot)
     return;
   i->second.outdated = true;
-  if (snapshot_->number > x.snapshot)
-    run(x.scope, i->second, true);
+  if (snapshot_->number > message.snapshot)
+    run(message.scope, i->second, true);
   arm();
 }
 
@@ -142,10 +143,11 @@ void autoscaler_state::show_replicas() {
   replica_seconds_ = std::move(all);
 }
 
-void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {
-  if (!x.policy)
+void autoscaler_state::run(const std::string& scope, scope_loop& loop,
+                           bool send) {
+  if (!loop.policy)
     return;
-  x.outdated = false;
+  loop.outdated = false;
   auto begun = now();
   // Each decision draws from its own stream, so that the seed replays it.
   auto seed = random_stream{options_.seed}
@@ -153,46 +155,47 @@ void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {
                 .fork(std::to_string(snapshot_->number))
                 .next();
   random_stream random{seed};
-  auto before = x.memory;
-  auto is = propose_with_machines(*x.policy, scope, *snapshot_, x.memory,
+  auto before = loop.memory;
+  auto is = propose_with_machines(*loop.policy, scope, *snapshot_, loop.memory,
                                   random, begun);
-  auto takes = time_of_decision(*x.scope);
-  counts_->decision_seconds(policy_of(*x.scope))
+  auto takes = time_of_decision(*loop.scope);
+  counts_->decision_seconds(policy_of(*loop.scope))
     .observe(to_seconds(takes > 0ns ? takes : now() - begun));
-  x.due = next_due_with_machines(*x.policy, x.scope->settings, x.memory, now());
+  loop.due = next_due_with_machines(*loop.policy, loop.scope->settings,
+                                    loop.memory, now());
   is.epoch = options_.epoch;
   is.snapshot = snapshot_->number;
-  if (auto made = note_changes(x, is); !made.empty())
+  if (auto made = note_changes(loop, is); !made.empty())
     keep_record(
       {std::move(made), seed, begun, std::move(before), is, snapshot_});
-  // Of a policy that is asked again and again the placement may have dropped
-  // the last proposal, see await_decisions.
-  auto other =
-    send || x.due != far_future || x.last.epoch == 0 || wants_other(x.last, is);
-  x.last = std::move(is);
+  // For a periodic policy the placement may have dropped the last proposal, see
+  // await_decisions.
+  auto other = send || loop.due != far_future || loop.last.epoch == 0
+               || wants_other(loop.last, is);
+  loop.last = std::move(is);
   if (!other)
     return;
   auto send_to = [&](auto& actor) {
     if (takes > 0ns)
-      self_->delayed_send(actor, takes, x.last);
+      self_->delayed_send(actor, takes, loop.last);
     else
-      self_->send(actor, x.last);
+      self_->send(actor, loop.last);
   };
   send_to(placement_);
-  if (provider_ && !x.last.machines.empty())
+  if (provider_ && !loop.last.machines.empty())
     send_to(provider_);
 }
 
 /// Simulated time from a decision to its effect; 0 outside simulations.
-nanoseconds autoscaler_state::time_of_decision(const scope_state& x) const {
+nanoseconds autoscaler_state::time_of_decision(const scope_state& scope) const {
   if (options_.decision_seconds.empty())
     return 0ns;
   return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>{
-    options_.decision_seconds.at(static_cast<double>(x.models.size()))});
+    options_.decision_seconds.at(static_cast<double>(scope.models.size()))});
 }
 
-void autoscaler_state::keep_record(record x) {
-  records_.push_back(std::move(x));
+void autoscaler_state::keep_record(record decision) {
+  records_.push_back(std::move(decision));
   if (records_.size() > records_kept)
     records_.pop_front();
 }
@@ -224,7 +227,7 @@ std::vector<decision> autoscaler_state::note_changes(const scope_loop& of,
                   *to,
                   why == is.reasons.end() ? "" : why->second,
                   std::move(groups)};
-    counts_->scaling_decisions(made.policy, *to > from).add();
+    counts_->scaling_decisions(made.policy, *to > from ? "up" : "down").add();
     log_event(log_level::info, "autoscaler", "scaled",
               {{"model", model},
                {"from", from},
@@ -297,10 +300,11 @@ scaling_list autoscaler_state::on_get_scaling() const {
   return out;
 }
 
-decision_list autoscaler_state::on_get_decisions(const get_decisions& x) const {
+decision_list
+autoscaler_state::on_get_decisions(const get_decisions& request) const {
   std::vector<past_decision> found;
   for (auto& [model, past] : decisions_)
-    if (x.model.empty() || x.model == model)
+    if (request.model.empty() || request.model == model)
       found.insert(found.end(), past.begin(), past.end());
   std::sort(found.begin(), found.end(),
             [](auto& a, auto& b) { return a.what.number > b.what.number; });
@@ -314,12 +318,12 @@ decision_list autoscaler_state::on_get_decisions(const get_decisions& x) const {
 
 /// Packs each snapshot as a delta to the snapshot of the record before.
 caf::result<decision_records>
-autoscaler_state::on_get_records(const get_decision_records& x) const {
+autoscaler_state::on_get_records(const get_decision_records& request) const {
   decision_records out;
   const cluster_snapshot* last = nullptr;
   for (auto& y : records_) {
     auto i = std::find_if(y.made.begin(), y.made.end(), [&](auto& d) {
-      return x.model.empty() || d.model == x.model;
+      return request.model.empty() || d.model == request.model;
     });
     if (i == y.made.end())
       continue;
@@ -329,9 +333,9 @@ autoscaler_state::on_get_records(const get_decision_records& x) const {
     out.records.back().what.ago = to_us(now() - y.when);
     last = y.snapshot.get();
   }
-  if (out.records.empty() && !x.model.empty())
+  if (out.records.empty() && !request.model.empty())
     return to_caf(error{ec::unknown_model,
-                        "no decision for model " + shown(x.model)
+                        "no decision for model " + shown(request.model)
                           + " is among the last "
                           + std::to_string(records_kept),
                         {}});

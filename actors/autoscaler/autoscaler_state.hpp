@@ -13,26 +13,27 @@ namespace millrace {
 /// State of the AUTOSCALER; see autoscaler.hpp.
 struct autoscaler_state {
   const char* name = "autoscaler";
-  static constexpr size_t decisions_kept = 50; ///< of each model
-  static constexpr size_t records_kept = 64;   ///< of all
+  static constexpr size_t decisions_kept = 50; ///< per model
+  static constexpr size_t records_kept = 64;   ///< in total
 
   void start(autoscaler_actor::stateful_pointer<autoscaler_state> self,
              autoscaler_options options, placement_actor placement,
              provider_actor provider, std::shared_ptr<metrics> counts);
 
-  void on_snapshot(const snapshot_taken& x);
-  void on_outdated(const proposal_outdated& x);
+  void on_snapshot(const snapshot_taken& message);
+  void on_outdated(const proposal_outdated& message);
   scaling_list on_get_scaling() const;
-  decision_list on_get_decisions(const get_decisions& x) const;
+  decision_list on_get_decisions(const get_decisions& request) const;
   caf::result<decision_records>
-  on_get_records(const get_decision_records& x) const;
+  on_get_records(const get_decision_records& request) const;
   void on_tick();
 
 private:
   /// The loop of one scope.
   struct scope_loop {
     std::shared_ptr<const scope_state> scope;
-    std::shared_ptr<const scaling_policy> policy; ///< null: it cannot be made
+    /// Null: the settings are invalid.
+    std::shared_ptr<const scaling_policy> policy;
     policy_memory memory;
     timestamp due = far_future;
     proposal last;
@@ -47,28 +48,28 @@ private:
     std::vector<decision> made;
     uint64_t seed = 0;
     timestamp when;
-    policy_memory memory; ///< before
+    policy_memory memory; ///< before the call
     proposal proposed;
     std::shared_ptr<const cluster_snapshot> snapshot;
   };
 
   timestamp now() const;
-  void renew(scope_loop& x, const std::string& scope,
+  void renew(scope_loop& loop, const std::string& scope,
              const std::shared_ptr<const scope_state>& is);
-  bool concerns(const scope_state& x, const cluster_snapshot& was) const;
-  bool is_pressed(const scope_loop& x) const;
-  /// Asks the policy; sends what it proposes if that has changed, or anyway.
-  void run(const std::string& scope, scope_loop& x, bool send = false);
+  bool concerns(const scope_state& scope, const cluster_snapshot& was) const;
+  bool is_pressed(const scope_loop& loop) const;
+  /// Runs the policy. Sends a changed proposal, or with `send` any proposal.
+  void run(const std::string& scope, scope_loop& loop, bool send = false);
   std::vector<decision> note_changes(const scope_loop& of, const proposal& is);
-  void keep_record(record x);
-  nanoseconds time_of_decision(const scope_state& x) const;
+  void keep_record(record decision);
+  nanoseconds time_of_decision(const scope_state& scope) const;
   void show_replicas();
   void arm();
 
   autoscaler_actor::stateful_pointer<autoscaler_state> self_ = nullptr;
   autoscaler_options options_;
   placement_actor placement_;
-  provider_actor provider_; ///< null: there are no pools
+  provider_actor provider_; ///< null: no pools
   std::shared_ptr<const cluster_snapshot> snapshot_;
   std::map<std::string, scope_loop> loops_;                    ///< by scope
   std::map<std::string, std::deque<past_decision>> decisions_; ///< by model
@@ -77,7 +78,7 @@ private:
   alarm alarm_;
   std::shared_ptr<metrics> counts_;
   std::map<std::string, counter> replica_seconds_; ///< by registered model
-  timestamp shown_at_; ///< when they were brought up to date
+  timestamp shown_at_; ///< last update of replica_seconds_
 };
 
 } // namespace millrace

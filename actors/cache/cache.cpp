@@ -10,8 +10,8 @@ namespace millrace {
 
 namespace {
 
-/// To get a large model from another host over a slow link takes that long;
-/// before that the relay says why it cannot.
+/// Timeout of a request to the relay: the transfer of a large model over a slow
+/// link can take a day. The relay reports a failure much earlier.
 constexpr caf::timespan arrival_patience = 24h;
 
 } // namespace
@@ -36,11 +36,12 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
     });
   if (memory_left())
     on_tick(tick::value);
-  if (auto relay = options_.find_relay()) // from before a crash
+  // The relay holds the contents of a cache that crashed.
+  if (auto relay = options_.find_relay())
     me->request(relay, 5s, get_contents{})
-      .await( // before anybody asks for something
+      .await( // before the first fetch
         [this](const contents_here& x) { adopt(x); },
-        [](const caf::error&) { /* it has nothing yet */ });
+        [](const caf::error&) { /* the relay holds no content */ });
   if (!options_.keeper)
     return;
   tier_.emplace(options_.disk.value, options_.evict, clock);
@@ -51,21 +52,21 @@ timestamp cache_state::now() const {
   return self_->clock().now();
 }
 
-// -- who asks -----------------------------------------------------------------
+// -- requests -----------------------------------------------------------------
 
-caf::result<fetched> cache_state::on_fetch(const fetch& x) {
-  auto by = self_->current_sender(); // whom the promise takes with it
-  key k{x.model, x.version, x.content};
+caf::result<fetched> cache_state::on_fetch(const fetch& request) {
+  auto by = self_->current_sender(); // make_response_promise clears the sender
+  key k{request.model, request.version, request.content};
   if (auto i = open_.find(k); i != open_.end() && is_current(k, i->second))
     if (auto content = i->second.content.lock(); content && is_good(*content)) {
       auto& there = i->second;
-      auto room = make_room_for_more(there, x);
+      auto room = make_room_for_more(there, request);
       auto from = !is_in_memory(there.from) ? "disk"
                   : is_whole(*content)      ? "memory"
                                             : there.giver;
       count_fetch(room ? where_found(from) : found_in::nowhere, by);
       if (room) {
-        bring(there, x);
+        bring(there, request);
         use(there.from, there.info.content, by);
       }
       tell_owner();
@@ -75,9 +76,9 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
     }
   auto promise = self_->make_response_promise<fetched>();
   auto [i, fresh] = opening_.try_emplace(k);
-  if (by && !is_relay(by)) // which asks again and again
+  if (by && !is_relay(by)) // the relay repeats its requests
     self_->monitor(caf::actor_cast<caf::actor>(by));
-  i->second.waiting.push_back({promise, x, std::move(by)});
+  i->second.waiting.push_back({promise, request, std::move(by)});
   if (fresh)
     open_here(k);
   tell_owner();
@@ -97,7 +98,8 @@ void cache_state::open_here(const key& k) {
     });
 }
 
-/// What people put here under that name; null: nothing.
+/// Returns the bundle with this model and version in the bundle directory, or
+/// null.
 const model_info* cache_state::find_here(const std::string& model,
                                          uint64_t version) const {
   auto i = std::find_if(on_disk_.begin(), on_disk_.end(), [&](auto& x) {
@@ -112,28 +114,29 @@ std::string cache_state::content_of(const std::string& model,
   return here == nullptr ? "" : here->content;
 }
 
-/// By people, and it is not broken.
+/// Returns whether the bundle directory holds an intact bundle of this content.
 bool cache_state::is_put_here(const std::string& content) const {
   return !broken_.contains(content)
          && std::any_of(on_disk_.begin(), on_disk_.end(),
                         [&](auto& x) { return x.content == content; });
 }
 
-/// Whoever does not say which content is meant means the one that is here now.
-bool cache_state::is_current(const key& k, const entry& x) const {
+/// A fetch without a content refers to the bundle that the bundle directory
+/// holds now.
+bool cache_state::is_current(const key& k, const entry& known) const {
   auto& [model, version, wanted] = k;
-  if (!wanted.empty() || x.from != place::read)
+  if (!wanted.empty() || known.from != place::read)
     return true;
   auto* here = find_here(model, version);
-  return here != nullptr && here->content == x.info.content;
+  return here != nullptr && here->content == known.info.content;
 }
 
-bool cache_state::is_relay(const caf::strong_actor_ptr& x) const {
+bool cache_state::is_relay(const caf::strong_actor_ptr& actor) const {
   auto relay = options_.find_relay();
-  return relay && x && relay.address() == x->address();
+  return relay && actor && relay.address() == actor->address();
 }
 
-/// To ask it for something: it is known when it is lost.
+/// Returns the relay for a request, and monitors the relay to detect its loss.
 relay_actor cache_state::find_relay() {
   auto relay = options_.find_relay();
   if (relay && relays_.insert(relay.address()).second)
@@ -141,49 +144,53 @@ relay_actor cache_state::find_relay() {
   return relay;
 }
 
-/// One that came with an error is opened anew.
-bool cache_state::is_good(const bundle& x) {
-  return !x.weights_file || !x.weights_file->is_given_up();
+/// False after a failed transfer: the next fetch opens the bundle anew.
+bool cache_state::is_good(const bundle& opened) {
+  return !opened.weights_file || !opened.weights_file->is_given_up();
 }
 
-bool cache_state::is_whole(const bundle& x) {
-  return travelling::has(x, 0, 0);
+bool cache_state::is_whole(const bundle& opened) {
+  return travelling::has(opened, 0, 0);
 }
 
-/// What it was to come for.
-bool cache_state::is_there(const arrival& x) {
-  return x.bytes && travelling::has(*x.bytes, x.layers.first, x.layers.last);
+/// Whether all requested layers have arrived.
+bool cache_state::is_there(const arrival& awaited) {
+  return awaited.bytes
+         && travelling::has(*awaited.bytes, awaited.layers.first,
+                            awaited.layers.last);
 }
 
-/// Of its weights, those that are verified.
-uint64_t cache_state::bytes_there(const bundle& x) {
-  auto& file = x.weights_file;
+/// Verified bytes of the weights.
+uint64_t cache_state::bytes_there(const bundle& opened) {
+  auto& file = opened.weights_file;
   return file ? std::min<uint64_t>(file->bytes(), file->chunks_there()
                                                     * file->bytes_of_chunk())
               : 0;
 }
 
-/// Has the weights come that somebody needs, from where the bundle is from.
-void cache_state::bring(const entry& from, const fetch& x) {
+/// Requests the weights of the fetched layers from the source of the bundle.
+void cache_state::bring(const entry& from, const fetch& request) {
   if (from.from != place::hosts) // the disk
-    return options_.reader->bring(from.content.lock(), x.layers, x.rank);
+    return options_.reader->bring(from.content.lock(), request.layers,
+                                  request.rank);
   if (auto content = from.content.lock(); content && is_whole(*content))
     return;
   if (auto relay = find_relay())
-    self_->request(relay, arrival_patience, x)
-      .then([](const fetched&) { /* who asked has it */ },
-            [](const caf::error&) { /* the bundle says it */ });
+    self_->request(relay, arrival_patience, request)
+      .then([](const fetched&) { /* the caller has the bundle */ },
+            [](const caf::error&) { /* the bundle reports it */ });
 }
 
-/// What is not where people put bundles, or is another of that name there, may
-/// have been kept; else other hosts may have it.
-void cache_state::on_opened(const bundle_opened& x) {
-  key k{x.model, x.version, x.wanted};
+/// A bundle that the bundle directory lacks, or holds with another content, may
+/// be in the disk cache, or else on other hosts.
+void cache_state::on_opened(const bundle_opened& message) {
+  key k{message.model, message.version, message.wanted};
   auto& sought = opening_.at(k);
-  auto& found = *x.content;
+  auto& found = *message.content;
   auto is_meant =
-    found && (x.wanted.empty() || found->info.content == x.wanted);
-  auto is_fine = is_meant && (x.kept || !broken_.contains(found->info.content));
+    found && (message.wanted.empty() || found->info.content == message.wanted);
+  auto is_fine =
+    is_meant && (message.kept || !broken_.contains(found->info.content));
   auto is_in_its_room = is_fine && sought.room
                         && sought.room->content() == found->info.content
                         && found->content->weights_file
@@ -192,30 +199,33 @@ void cache_state::on_opened(const bundle_opened& x) {
     return settle(k, found, place::read);
   give_back(sought);
   if (is_fine)
-    return settle(k, found, x.kept ? place::kept : place::disk);
+    return settle(k, found, message.kept ? place::kept : place::disk);
   if (!found && found.failure().code != ec::unknown_model)
     log_event(log_level::error, "cache", "broken_bundle",
               {{"error", to_string(found.failure())}});
   if (!found && found.failure().code == ec::bad_config)
-    quarantine(x.kept ? x.wanted : content_of(x.model, x.version), x.kept,
-               found.failure());
+    quarantine(message.kept ? message.wanted
+                            : content_of(message.model, message.version),
+               message.kept, found.failure());
   if (sought.waiting.empty())
-    return settle(k, error{ec::cancelled, "nobody waits for it", {}},
+    return settle(k, error{ec::cancelled, "no fetch waits for the bundle", {}},
                   place::disk);
-  if (!x.kept && !x.wanted.empty() && tier_ && tier_->may_have(x.wanted))
+  if (!message.kept && !message.wanted.empty() && tier_
+      && tier_->may_have(message.wanted))
     return options_.keeper->open(
-      x.wanted,
-      make_room_to_read(k, tier_->find(x.wanted)) ? verify::into_memory
-                                                  : verify::all_but_weights,
-      [x, tell = teller<bundle_opened>(self_)](auto content) {
-        tell({x.model, x.version, x.wanted,
+      message.wanted,
+      make_room_to_read(k, tier_->find(message.wanted))
+        ? verify::into_memory
+        : verify::all_but_weights,
+      [message, tell = teller<bundle_opened>(self_)](auto content) {
+        tell({message.model, message.version, message.wanted,
               std::make_shared<decltype(content)>(std::move(content)), true});
       });
-  if (!x.wanted.empty() && options_.find_relay())
+  if (!message.wanted.empty() && options_.find_relay())
     return get_elsewhere(k);
   settle(k,
          found
-           ? error{ec::conflict, "the bundle here is not the one that is meant"}
+           ? error{ec::conflict, "the bundle on this host has another content"}
            : found,
          place::disk);
 }
@@ -229,8 +239,8 @@ void cache_state::get_elsewhere(const key& k) {
   auto number = ++asked_relay_;
   sought.at_relay = number;
   auto take = [this, k, address, number](const result<fetched>& y) {
-    // Else it was settled when that was lost, or is opened here again, or asked
-    // for once more.
+    // Otherwise the request was settled when the relay was lost, is opened on
+    // this host again, or was sent to the relay again.
     auto i = opening_.find(k);
     if (relays_.contains(address) && i != opening_.end()
         && i->second.at_relay == number) {
@@ -243,8 +253,8 @@ void cache_state::get_elsewhere(const key& k) {
           [take](const caf::error& why) { take(from_caf(why)); });
 }
 
-/// Files have changed where people put bundles: what could not be opened there,
-/// and is to come from others, may have been mended.
+/// Files in the bundle directory changed: a bundle that could not be opened
+/// there, and was requested from other hosts, may be repaired.
 void cache_state::open_what_is_back(const std::set<std::string>& changed) {
   for (auto& k : at_relay()) {
     auto& [model, version, wanted] = k;
@@ -255,7 +265,7 @@ void cache_state::open_what_is_back(const std::set<std::string>& changed) {
       continue;
     sought.at_relay.reset();
     sought.room.reset();
-    forget(wanted); // so that its relay stops
+    forget(wanted); // so that the relay stops the transfer
     open_here(k);
   }
 }
@@ -268,7 +278,7 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
       found = room.failure();
   if (found && is_in_memory(from)) {
     auto& x = arrivals_[content];
-    if (x.bytes && is_good(*x.bytes)) { // under another name, or from before
+    if (x.bytes && is_good(*x.bytes)) { // under another name, or earlier
       found->content = x.bytes;
       from = x.from;
     } else {
@@ -302,16 +312,16 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
   }
   sought.room.reset();
   if (!found) {
-    if (found.failure().code == ec::unavailable) // nor has anybody else it
-      broken_.erase(content); // the disk may have misread it, once
+    if (found.failure().code == ec::unavailable) // no other host has it either
+      broken_.erase(content); // the disk may have misread the bundle once
     forget(content);
   }
 }
 
-// -- who hears of it ----------------------------------------------------------
+// -- reports ------------------------------------------------------------------
 
-/// What there is all of here, in memory or kept on the disk, and people have
-/// not put here: it may outlive where it came from.
+/// Lists the complete bundles in memory or in the disk cache that the bundle
+/// directory does not hold. Such a bundle may outlive its source.
 std::vector<model_info> cache_state::all_from_others() const {
   std::map<std::string, model_info> out;
   for (auto& [content, x] : arrivals_)
@@ -328,22 +338,23 @@ std::vector<model_info> cache_state::all_from_others() const {
   return list;
 }
 
-/// What others need is counted where it is needed.
+/// Fetches by the relay are counted on the host that needs the bundle.
 void cache_state::count_fetch(found_in where, const caf::strong_actor_ptr& by) {
   if (!is_relay(by))
     figures_->fetches.at(where).add();
 }
 
-cache_state::figures::figures(metrics& x)
-  : memory{x.cache_bytes(cache_tier::memory),
-           x.cache_limit_bytes(cache_tier::memory),
-           x.cache_evictions(cache_tier::memory)},
-    disk{x.cache_bytes(cache_tier::disk), x.cache_limit_bytes(cache_tier::disk),
-         x.cache_evictions(cache_tier::disk)},
-    quarantined(x.cache_quarantined()) {
+cache_state::figures::figures(metrics& registry)
+  : memory{registry.cache_bytes(cache_tier::memory),
+           registry.cache_limit_bytes(cache_tier::memory),
+           registry.cache_evictions(cache_tier::memory)},
+    disk{registry.cache_bytes(cache_tier::disk),
+         registry.cache_limit_bytes(cache_tier::disk),
+         registry.cache_evictions(cache_tier::disk)},
+    quarantined(registry.cache_quarantined()) {
   for (size_t i = 0; i < names_of(found_in{}).size(); ++i) {
     auto where = static_cast<found_in>(i);
-    fetches.emplace(where, x.cache_fetches(where));
+    fetches.emplace(where, registry.cache_fetches(where));
   }
 }
 
@@ -358,8 +369,8 @@ void cache_state::figures::show(const cache_book& in_memory,
     set(disk, on_disk->book());
 }
 
-/// Once it is known what people put here; after each message that may have
-/// changed something.
+/// Sends the owner a changed list of bundles. Called after each message that
+/// may change the list; sends nothing before the bundle directory is listed.
 void cache_state::tell_owner() {
   figures_->show(*memory_, tier_ ? &*tier_ : nullptr);
   if (!listed_)
@@ -377,19 +388,19 @@ void cache_state::tell_owner() {
   self_->send(options_.owner, *told_);
 }
 
-cached_bundle cache_state::describe_on_disk(const model_info& x,
+cached_bundle cache_state::describe_on_disk(const model_info& model,
                                             cache_place place) const {
   cached_bundle out;
-  out.model = x.model;
-  out.version = x.version;
-  out.content = x.content;
+  out.model = model.model;
+  out.version = model.version;
+  out.content = model.content;
   out.state = place;
-  out.bytes = x.bytes;
-  out.last = place == cache_place::kept && tier_->book().is_last(x.content);
+  out.bytes = model.bytes;
+  out.last = place == cache_place::kept && tier_->book().is_last(model.content);
   for (auto& [k, e] : open_)
     if (auto content = e.content.lock(); content && !is_in_memory(e.from)
-                                         && e.info.model == x.model
-                                         && e.info.version == x.version)
+                                         && e.info.model == model.model
+                                         && e.info.version == model.version)
       out.there = std::max(out.there, bytes_there(*content));
   return out;
 }

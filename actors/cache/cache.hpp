@@ -1,89 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "actors/cache/cache_book.hpp"
 #include "actors/handles.hpp"
 #include "models/bundle_store.hpp"
 #include "runtime/host_probe.hpp"
 #include "runtime/metrics.hpp"
+#include "transport/describe.hpp"
 
 namespace millrace {
 
-/// Opens bundles, apart from the actors: that touches the disk, and verifies
-/// every byte that is used. Completions may come on any thread.
+/// Opens bundles outside of the actors, because opening reads the disk and
+/// verifies every byte that is used. Completions may run on any thread.
 class bundle_reader {
 public:
   virtual ~bundle_reader() = default;
   using opened = std::function<void(result<fetched>)>;
   using changed = std::function<void(disk_listing)>;
-  /// All but the weights is verified then; these are to be verified where they
-  /// lie, or to come into memory.
+  /// Opens a bundle and verifies all of the bundle but the weights. `how`
+  /// selects whether the weights are verified in the file, or read into memory.
   virtual void open(const std::string& model, uint64_t version, verify how,
                     opened done) = 0;
-  /// Verifies the weights of these layers of an opened bundle ({0, 0}: of all),
-  /// after those that it was asked for before, and those of higher rank. Who
-  /// needs them asks the bundle.
-  virtual void bring(std::shared_ptr<const bundle> x, layer_range layers,
+  /// Verifies the weights of these layers of an opened bundle ({0, 0}: all
+  /// layers), after earlier requests of the same rank and all requests of
+  /// higher rank. The result is available from the bundle's weights file.
+  virtual void bring(std::shared_ptr<const bundle> opened, layer_range layers,
                      transfer_rank rank) = 0;
-  /// Tells what there is, now and whenever that changes; and, of what it was
-  /// asked to bring, what was found to be broken. Only who asked last is told.
-  using broken = std::function<void(const bundle& x, const error& why)>;
+  /// Reports the listing of the directory, now and after each change, and each
+  /// bundle in which bring() found a broken chunk. Only the latest caller
+  /// receives reports.
+  using broken = std::function<void(const bundle& opened, const error& why)>;
   virtual void watch(changed tell, broken tell_broken) = 0;
 };
 
-/// Has what came from other hosts on this one's disk; see bundle_directory.hpp.
-/// Completions may come on any thread.
+/// The disk cache: bundles from other hosts on the disk of this host; see
+/// bundle_directory.hpp. Completions may run on any thread.
 class bundle_keeper {
 public:
   virtual ~bundle_keeper() = default;
   using listed = std::function<void(kept_list)>;
   virtual void list(listed done) = 0;
-  /// As a reader does.
+  /// Opens a bundle as bundle_reader::open() does.
   virtual void open(const std::string& content, verify how,
                     bundle_reader::opened done) = 0;
   using kept = std::function<void(result<void>)>;
-  virtual void keep(std::shared_ptr<const bundle> x, kept done) = 0;
+  virtual void keep(std::shared_ptr<const bundle> opened, kept done) = 0;
   virtual void drop(const std::string& content) = 0;
-  /// Whether a bundle's directory is one of those.
+  /// Whether this directory of a bundle belongs to the disk cache.
   virtual bool is_its_own(const std::string& directory) const = 0;
 };
 
-/// What others need to know of a bundle.
-model_info describe(const manifest& x, std::vector<std::string> aliases);
-model_info describe(const bundle& x, std::vector<std::string> aliases);
-
-/// A reader of a directory, on a thread of its own. While `memory` refuses with
-/// conflict, another process of the host reads it: whoever asks waits for that.
+/// Creates a reader of a directory, with its own thread. While `memory` returns
+/// conflict, another process of the host reads the same bundle, and the open
+/// waits.
 std::unique_ptr<bundle_reader>
 read_directory(std::string directory,
                memory_maker memory = arriving_file::make);
 
-/// One of a directory, on a thread of its own that gives way to others.
+/// Creates a disk cache in a directory, with its own thread of low priority.
 std::unique_ptr<bundle_keeper>
 keep_in_directory(std::string directory,
                   memory_maker memory = arriving_file::make);
 
 struct cache_options {
   std::shared_ptr<bundle_reader> reader;
-  std::shared_ptr<bundle_keeper> keeper; ///< null: nothing is kept on the disk
-  byte_count disk{};                     ///< for what is
-  supervisor_actor owner;                ///< hears what there is
+  std::shared_ptr<bundle_keeper> keeper; ///< null: no disk cache
+  byte_count disk{};                     ///< limit of the disk cache
+  supervisor_actor owner;                ///< receives each bundle_list
   std::shared_ptr<metrics> counts;
-  /// For models; 0: as much as leaves a part of the host's to others.
+  /// Limit of memory for models; 0: all but a reserve of the host's memory.
   byte_count memory{};
-  host_probe probe; ///< tells how much that is; empty, or of zeros: no limit
+  host_probe probe; ///< memory of the host; empty, or all zeros: no limit
   eviction evict = eviction::cost;
-  /// Gets what other hosts have; null where there is none.
+  /// Returns the relay, which fetches bundles from other hosts, or null.
   std::function<relay_actor()> find_relay = [] { return relay_actor{}; };
 };
 
-/// Hands out bundles, each opened and verified once for all who ask: one
-/// mapping, one physical copy. What is on this host's disk is read into memory,
-/// where it stays as it was verified, or used where it lies, where there is no
-/// room. What is not there its relay gets from others. What is in memory stays
-/// when nobody uses it any more, until its room is needed (FP-39, QU-38); what
-/// others gave stays on the disk, too, where it is found again after a restart.
-/// What turns out to be broken on the disk is used no more, and got from
-/// others.
+/// The CACHE hands out bundles. Each bundle is opened and verified once for all
+/// users: one mapping, one physical copy.
+///
+/// - A bundle on the disk of this host is read into memory, where the verified
+///   bytes stay, or is used from the file when memory has no room.
+/// - A bundle that this host lacks is fetched from other hosts by the relay.
+/// - A bundle in memory stays without users until its room is needed (FP-39,
+///   QU-38).
+/// - A bundle from another host also stays in the disk cache, and is found
+///   again after a restart.
+/// - A bundle that is broken on the disk is no longer used, and fetched from
+///   other hosts instead.
 cache_actor::behavior_type
 cache(cache_actor::stateful_pointer<struct cache_state> self,
       cache_options options);

@@ -16,10 +16,10 @@ cache_book::lease::lease(std::string content, std::shared_ptr<entry> of,
   of_->used = now_();
 }
 
-cache_book::lease& cache_book::lease::operator=(lease&& x) noexcept {
-  std::swap(content_, x.content_);
-  std::swap(of_, x.of_);
-  std::swap(now_, x.now_);
+cache_book::lease& cache_book::lease::operator=(lease&& other) noexcept {
+  std::swap(content_, other.content_);
+  std::swap(of_, other.of_);
+  std::swap(now_, other.now_);
   return *this;
 }
 
@@ -41,13 +41,13 @@ std::vector<std::string> cache_book::choose(uint64_t bytes) const {
 }
 
 result<cache_book::taken> cache_book::take(const std::string& content,
-                                           const worth& x) {
+                                           const worth& value) {
   if (auto there = use(content))
     return taken{std::move(*there), {}};
-  auto gone = make_room(x.bytes);
+  auto gone = make_room(value.bytes);
   if (!gone)
     return gone.failure();
-  adopt(content, x);
+  adopt(content, value);
   return taken{*use(content), std::move(*gone)};
 }
 
@@ -58,13 +58,13 @@ std::optional<cache_book::lease> cache_book::use(const std::string& content) {
   return lease{content, i->second, now_};
 }
 
-void cache_book::adopt(const std::string& content, const worth& x,
+void cache_book::adopt(const std::string& content, const worth& value,
                        nanoseconds idle) {
   auto [i, fresh] = entries_.try_emplace(content);
   if (!fresh)
     return;
-  i->second = std::make_shared<entry>(entry{x, now_() - idle});
-  held_ += x.bytes;
+  i->second = std::make_shared<entry>(entry{value, now_() - idle});
+  held_ += value.bytes;
 }
 
 result<std::vector<std::string>> cache_book::make_room(uint64_t bytes) {
@@ -76,10 +76,10 @@ result<std::vector<std::string>> cache_book::make_room(uint64_t bytes) {
                                    + " in all"};
   auto out = choose(held_ + bytes - capacity_);
   if (out.empty())
-    return error{ec::overloaded, "no room for " + format_bytes(bytes) + ": "
-                                   + format_bytes(held_) + " of "
-                                   + format_bytes(capacity_)
-                                   + " are taken, and too little of it may go"};
+    return error{ec::overloaded,
+                 "no room for " + format_bytes(bytes) + ": "
+                   + format_bytes(held_) + " of " + format_bytes(capacity_)
+                   + " are taken, and too little can be evicted"};
   for (auto& gone : out)
     drop(gone);
   return out;
@@ -91,7 +91,7 @@ result<std::vector<std::string>> cache_book::grow(const std::string& content,
   if (i == entries_.end() || bytes <= i->second->is.bytes)
     return std::vector<std::string>{};
   auto more = bytes - i->second->is.bytes;
-  auto in_use = use(content); // it is not what goes
+  auto in_use = use(content); // so that it is not evicted itself
   auto gone = make_room(more);
   if (!gone)
     return gone;

@@ -17,46 +17,46 @@
 
 namespace millrace {
 
-/// What it takes to get something again of which nothing is known but its size:
-/// over a gigabit link, and to find somebody who has it.
+/// Estimated seconds to fetch a content again when only the size is known: the
+/// search for a source, then a transfer over a gigabit link.
 constexpr double seconds_to_get(uint64_t bytes) {
   return 0.01 + static_cast<double>(bytes) / 1.25e8;
 }
 
-/// The same of what is on this host's disk.
+/// Estimated seconds to read a content from the disk of this host.
 constexpr double seconds_to_read(uint64_t bytes) {
   return 0.01 + static_cast<double>(bytes) / 5e8;
 }
 
-/// What one tier of a host's cache keeps, in bytes. Room is taken before the
-/// bytes come, so that they cannot fail to find it half-way (Flashpoint,
-/// section 5.2.1); what is in use stays.
+/// The contents of one tier of a host's cache, in bytes. Room is reserved
+/// before a transfer starts, so that a transfer never runs out of room
+/// (Flashpoint, section 5.2.1). A content in use is never evicted.
 class cache_book {
   struct entry;
 
 public:
   using clock = std::function<timestamp()>;
 
-  /// Of so many bytes; 0: as many as come.
+  /// `capacity` is in bytes; 0: unlimited.
   cache_book(uint64_t capacity, eviction by, clock now)
     : capacity_(capacity),
       by_(by),
       now_(std::move(now)) {}
 
-  /// What is known of a content.
+  /// Inputs of the eviction policy for one content.
   struct worth {
     uint64_t bytes = 0;
-    double seconds = 0; ///< that it takes to get it again
-    /// Nobody else has it, and nobody could give it again: it stays.
+    double seconds = 0; ///< to fetch or read the content again
+    /// No other host has the content: it is never evicted.
     bool last_copy = false;
   };
 
-  /// A content is in use for as long as this lives. Of one that was dropped
-  /// meanwhile it says nothing any more, even if that has come again.
+  /// Keeps a content in use while the lease lives. A lease of a content that
+  /// was dropped does not apply to a later copy of the same content.
   class lease {
   public:
     lease(lease&&) = default;
-    lease& operator=(lease&& x) noexcept;
+    lease& operator=(lease&& other) noexcept;
     ~lease();
     const std::string& content() const { return content_; }
 
@@ -71,39 +71,41 @@ public:
 
   struct taken {
     lease in_use;
-    std::vector<std::string> gone; ///< what has to go for it
+    std::vector<std::string> gone; ///< contents to evict
   };
 
-  /// Takes room for a content; what has room already is in use once more.
-  /// Errors: overloaded, when what may go is not enough: then nothing does.
-  result<taken> take(const std::string& content, const worth& x);
+  /// Reserves room for a content, or takes a lease when the content has room.
+  /// Errors: overloaded when too few bytes can be evicted; then nothing is
+  /// evicted.
+  result<taken> take(const std::string& content, const worth& value);
 
-  /// What is there is in use once more; nothing: it is not.
+  /// Takes a lease of a content; nothing when the tier lacks the content.
   std::optional<lease> use(const std::string& content);
 
-  /// A content is there already, and was used last so long ago: it has its
-  /// room, even if that is more than there is.
-  void adopt(const std::string& content, const worth& x,
+  /// Adds a content that is already present, last used `idle` ago. The content
+  /// counts even if that exceeds the capacity.
+  void adopt(const std::string& content, const worth& value,
              nanoseconds idle = nanoseconds{0});
 
-  /// Has a content that is there take so many bytes, if those are more. Returns
-  /// what has to go for it. Errors: as take's.
+  /// Raises the room of a content to `bytes`, never lowers it. Returns the
+  /// contents to evict. Errors: as take().
   result<std::vector<std::string>> grow(const std::string& content,
                                         uint64_t bytes);
 
-  /// Of what it has, the last copies are these.
+  /// Marks exactly these contents as last copies.
   void keep_last(const std::set<std::string>& contents);
 
-  /// It is not there any more.
+  /// Removes a content.
   void drop(const std::string& content);
 
-  /// What has to go for the tier to be within so many bytes, or all that may.
+  /// Returns the contents to evict until the tier holds at most `bytes`, or all
+  /// that can be evicted.
   std::vector<std::string> shrink_to(uint64_t bytes);
 
-  /// From now on.
+  /// Changes the capacity, in bytes; evicts nothing.
   void limit_to(uint64_t capacity) { capacity_ = capacity; }
 
-  /// Whether there is room for so many bytes more.
+  /// Whether `bytes` more fit without eviction.
   bool fits(uint64_t bytes) const {
     return capacity_ == 0 || held_ + bytes <= capacity_;
   }
@@ -113,7 +115,6 @@ public:
   }
   uint64_t users_of(const std::string& content) const;
   bool is_last(const std::string& content) const;
-  /// All that it has.
   std::vector<held_bundle> list() const;
   uint64_t held() const { return held_; }
   uint64_t capacity() const { return capacity_; }

@@ -42,8 +42,8 @@ public:
     });
   }
 
-  void keep(std::shared_ptr<const bundle> x, kept done) override {
-    thread_.post([this, x = std::move(x), done = std::move(done)] {
+  void keep(std::shared_ptr<const bundle> opened, kept done) override {
+    thread_.post([this, x = std::move(opened), done = std::move(done)] {
       done(bundles_.keep(describe(*x, {}).content, *x));
     });
   }
@@ -59,8 +59,9 @@ public:
 private:
   bundle_directory bundles_;
   memory_maker memory_;
-  worker_thread thread_;           ///< changes what is there
-  worker_thread opener_{"opener"}; ///< waits for nobody who writes
+  worker_thread thread_; ///< writes and drops bundles
+  /// Opens bundles: an open does not wait for writes.
+  worker_thread opener_{"opener"};
 };
 
 } // namespace

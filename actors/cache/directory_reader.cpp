@@ -18,37 +18,13 @@
 
 namespace millrace {
 
-model_info describe(const manifest& x, std::vector<std::string> aliases) {
-  model_info out;
-  out.model = x.name;
-  out.version = x.version;
-  out.application = x.application;
-  if (x.accuracy)
-    out.accuracy = x.accuracy->value;
-  out.bytes = x.weights.bytes;
-  out.chunk = x.weights.bytes_of_chunk();
-  for (auto& layer : x.layers)
-    out.layer_bytes.push_back(layer.parameter_bytes);
-  out.labels = x.labels;
-  out.signature = x.signature;
-  out.layers_key = layers_key(x.layers);
-  out.aliases = std::move(aliases);
-  return out;
-}
-
-model_info describe(const bundle& x, std::vector<std::string> aliases) {
-  auto out = describe(x.info, std::move(aliases));
-  if (x.info.format >= 2)
-    out.content = travelling::id_of(x);
-  return out;
-}
-
 namespace {
 
-/// Between two looks into the directory.
+/// Interval between scans of the directory.
 constexpr auto look_again = 2000ms;
 
-/// While another process of the host reads a bundle into memory.
+/// Shortest pause between attempts while another process of the host reads the
+/// bundle into memory.
 constexpr auto try_again = 50ms;
 constexpr auto longest_wait = 30s;
 
@@ -72,7 +48,7 @@ public:
       auto first = !tell_;
       tell_ = x;
       tell_broken_ = y;
-      told_.reset(); // which was somebody else
+      told_.reset(); // the previous watcher received it
       if (first)
         thread_.repeat(look_again, [this] { look(); });
       else
@@ -80,12 +56,13 @@ public:
     });
   }
 
-  void bring(std::shared_ptr<const bundle> x, layer_range layers,
+  void bring(std::shared_ptr<const bundle> opened, layer_range layers,
              transfer_rank rank) override {
-    thread_.post([this, x = std::move(x), layers, rank] {
+    thread_.post([this, x = std::move(opened), layers, rank] {
       if (!x->weights_file)
         return;
-      // Whether there are such layers is for who asked to say.
+      // The caller checks that the layers exist; here the range is only
+      // clamped.
       auto all = x->info.layers.size();
       auto last = layers.last == 0 ? all : std::min(layers.last, all);
       auto first = std::min(layers.first, last);
@@ -98,7 +75,7 @@ public:
   }
 
 private:
-  /// Chunks of a bundle, for as long as somebody has it.
+  /// Chunks of a bundle to verify, while the bundle has users.
   struct wanted {
     std::weak_ptr<const bundle> what;
     chunk_range chunks;
@@ -127,8 +104,9 @@ private:
     tell_({std::move(now), {reported_.begin(), reported_.end()}, changed});
   }
 
-  /// When no other process of the host reads it into memory, or when one has.
-  /// One that takes too long may stand still: then it is used where it lies.
+  /// Opens a bundle, and retries while another process of the host reads the
+  /// bundle into memory. After `longest_wait` that process counts as stalled,
+  /// and the bundle is used from the file.
   void open_soon(const std::string& model, uint64_t version, verify how,
                  const opened& done, nanoseconds waited) {
     auto x = open_now(model, version, how);
@@ -136,7 +114,8 @@ private:
       return done(std::move(x));
     if (waited >= longest_wait)
       return done(open_now(model, version, verify::all_but_weights));
-    // Others wait while one is asked that stands still: it is asked less often.
+    // An attempt blocks this thread when the other process is stalled, so the
+    // pause grows with the time waited.
     auto pause = std::clamp<nanoseconds>(waited / 4, try_again, 20 * try_again);
     waited += pause + host_memory::patience;
     thread_.post_after(std::chrono::ceil<milliseconds>(pause), [=, this] {
@@ -147,7 +126,8 @@ private:
   result<fetched> open_now(const std::string& model, uint64_t version,
                            verify how) {
     auto folder = folder_of(model, version);
-    auto files = stamps_of(folder); // which is opened as it is now, or later
+    // Read first: the bundle is opened in this state or a later one.
+    auto files = stamps_of(folder);
     auto x = store_.open(model, std::to_string(version), how, memory_);
     if (!x) {
       if (auto i = files_.find(folder); i != files_.end())
@@ -165,8 +145,8 @@ private:
                    is_there ? "memory" : "disk"};
   }
 
-  /// Verifies a chunk and comes back for the next, so that whoever has
-  /// something to open need not wait for all of them.
+  /// Verifies one chunk and posts itself for the next one, so that an open need
+  /// not wait for all chunks.
   void verify_next() {
     if (wanted_.empty()) {
       verifies_ = false;
@@ -180,7 +160,7 @@ private:
       auto more = std::any_of(wanted_.begin(), wanted_.end(), [&](auto& x) {
         return x.what.lock() == content;
       });
-      if (content && !more) // other processes may read what they need of it
+      if (content && !more) // so that other processes can read their chunks
         content->weights_file->rest();
     } else if (auto done = content->weights_file->verify(chunks.first++);
                !done) {
@@ -192,7 +172,8 @@ private:
     thread_.post([this] { verify_next(); });
   }
 
-  /// Of a file: its size, and when it was changed, or moved there.
+  /// Size and change time (seconds, nanoseconds) of a file; a move also changes
+  /// the time.
   using stamp = std::array<int64_t, 3>;
   using stamps = std::map<std::string, stamp>; ///< by path
 
@@ -200,7 +181,8 @@ private:
     return folder_ + "/" + model + "/" + std::to_string(version);
   }
 
-  /// Of all files of a bundle: who mends one changes nothing else.
+  /// Stamps of all files of a bundle: a repair of one file changes only its
+  /// stamp.
   static stamps stamps_of(const std::string& folder) {
     stamps out;
     std::error_code failed;
@@ -214,7 +196,7 @@ private:
     return out;
   }
 
-  /// Says once that there is no such folder: nothing will ever be found there.
+  /// Logs once that the folder does not exist: no bundle can be found.
   void look_for_folder() {
     std::error_code none;
     auto there = std::filesystem::is_directory(folder_, none);
@@ -224,8 +206,8 @@ private:
     missed_ = !there;
   }
 
-  /// Says once what is wrong with a bundle that nobody will get.
-  /// Returns whether it is news.
+  /// Logs the error of each unusable bundle once. Returns whether the set of
+  /// errors changed.
   bool report(const std::vector<error>& broken) {
     std::set<std::string> now;
     for (auto& x : broken) {
@@ -238,15 +220,16 @@ private:
   }
 
   std::string folder_;
-  bool missed_ = false; ///< on the thread
+  /// The last scan found no folder. Used on the thread only.
+  bool missed_ = false;
   bundle_store store_;
   memory_maker memory_;
-  // What follows is used on the thread.
+  // The members below are used on the thread only.
   std::set<std::string> reported_;
   std::optional<std::vector<model_info>> told_;
   std::map<std::string, stamps> files_; ///< of bundles, by folder
   std::deque<wanted> wanted_;           ///< by rank
-  bool verifies_ = false;               ///< one of them after the other
+  bool verifies_ = false;               ///< verify_next() is posted
   changed tell_;
   broken tell_broken_;
   worker_thread thread_;

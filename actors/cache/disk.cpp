@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What a CACHE has on the disk: of what others gave it keeps what there is
-/// room for.
+/// The disk side of a CACHE: the bundle directory, and the disk cache for
+/// bundles from other hosts.
 
 #include <algorithm>
 
@@ -13,20 +13,21 @@ namespace millrace {
 
 namespace {
 
-/// There may be room on the disk by then.
+/// Pause before a failed write to the disk cache is retried: the disk may have
+/// room by then.
 constexpr auto keep_again = 10s;
 
 } // namespace
 
-void cache_state::on_listed(const disk_listing& x) {
-  on_disk_ = x.models;
-  unusable_ = x.unusable;
-  for (auto& [k, e] : open_) // what is called how may have changed
+void cache_state::on_listed(const disk_listing& message) {
+  on_disk_ = message.models;
+  unusable_ = message.unusable;
+  for (auto& [k, e] : open_) // aliases may have changed
     if (auto* here = find_here(e.info.model, e.info.version);
         here != nullptr && here->content == e.info.content)
       e.info = *here;
   listed_ = true;
-  std::set<std::string> changed{x.changed.begin(), x.changed.end()};
+  std::set<std::string> changed{message.changed.begin(), message.changed.end()};
   std::erase_if(broken_, [&](auto& y) {
     return changed.contains(y.first)
            || std::none_of(on_disk_.begin(), on_disk_.end(),
@@ -36,75 +37,77 @@ void cache_state::on_listed(const disk_listing& x) {
   disk_changed();
 }
 
-void cache_state::on_kept_list(const kept_list& x) {
-  auto gone = tier_->adopt(x.bundles);
+void cache_state::on_kept_list(const kept_list& message) {
+  auto gone = tier_->adopt(message.bundles);
   for (auto& content : gone)
     options_.keeper->drop(content);
   figures_->disk.evictions.add(static_cast<double>(gone.size()));
-  figures_->quarantined.add(static_cast<double>(x.broken));
-  if (!x.bundles.empty())
+  figures_->quarantined.add(static_cast<double>(message.broken));
+  if (!message.bundles.empty())
     log_event(log_level::info, "cache", "adopted",
               {{"bundles", std::to_string(tier_->all().size())}});
   disk_changed();
 }
 
 void cache_state::watch_until_whole(const std::string& content,
-                                    const bundle& x) {
-  if (!x.weights_file)
+                                    const bundle& opened) {
+  if (!opened.weights_file)
     return;
-  x.weights_file->when(
-    {0, x.weights_file->chunks()},
+  opened.weights_file->when(
+    {0, opened.weights_file->chunks()},
     [content, tell = teller<content_whole>(self_)](auto& there) {
       if (there)
         tell({content});
     });
 }
 
-/// It stays in memory until it is written. What people have put here is on the
-/// disk already.
-void cache_state::on_whole(const content_whole& x) {
-  auto i = arrivals_.find(x.content);
+/// Writes a complete bundle to the disk cache; the bundle stays in memory until
+/// then. A bundle in the bundle directory needs no second copy on the disk.
+void cache_state::on_whole(const content_whole& message) {
+  auto i = arrivals_.find(message.content);
   if (i == arrivals_.end() || !i->second.bytes || !tier_
-      || i->second.from != place::hosts || is_put_here(x.content))
+      || i->second.from != place::hosts || is_put_here(message.content))
     return;
   auto& bytes = i->second.bytes;
   auto gone = tier_->begin(describe(*bytes, {}));
   if (!gone && gone.failure().code == ec::conflict)
-    return; // it is kept already
+    return; // already in the disk cache
   if (!gone) {
-    i->second.not_kept.clear(); // it would be, were there less else
+    i->second.not_kept.clear(); // no room, but no write error
     log_event(log_level::info, "cache", "not_kept",
               {{"model", bytes->info.name},
-               {"content", x.content},
+               {"content", message.content},
                {"error", gone.failure().text}});
     return;
   }
   for (auto& content : *gone)
     drop_kept(content);
   figures_->disk.evictions.add(static_cast<double>(gone->size()));
-  i->second.written = memory_->use(x.content);
-  options_.keeper->keep(
-    bytes, [content = x.content, tell = teller<content_kept>(self_)](auto how) {
-      tell({content,
-            how ? nullptr : std::make_shared<const error>(how.failure())});
-    });
+  i->second.written = memory_->use(message.content);
+  options_.keeper->keep(bytes, [content = message.content,
+                                tell = teller<content_kept>(self_)](auto how) {
+    tell(
+      {content, how ? nullptr : std::make_shared<const error>(how.failure())});
+  });
 }
 
-void cache_state::on_kept(const content_kept& x) {
-  tier_->end(x.content, !x.why);
-  auto model = model_of(x.content);
-  auto& written = arrivals_.at(x.content); // it stayed for that
+void cache_state::on_kept(const content_kept& message) {
+  tier_->end(message.content, !message.why);
+  auto model = model_of(message.content);
+  // The lease prevented an eviction.
+  auto& written = arrivals_.at(message.content);
   written.written.reset();
-  if (x.why) {
+  if (message.why) {
     if (written.not_kept.empty())
-      log_event(
-        log_level::warning, "cache", "cannot_keep",
-        {{"model", model}, {"content", x.content}, {"error", x.why->text}});
-    written.not_kept = model + " cannot be kept: " + x.why->text;
-    self_->delayed_send(self_, keep_again, content_whole{x.content});
+      log_event(log_level::warning, "cache", "cannot_keep",
+                {{"model", model},
+                 {"content", message.content},
+                 {"error", message.why->text}});
+    written.not_kept = model + " cannot be kept: " + message.why->text;
+    self_->delayed_send(self_, keep_again, content_whole{message.content});
   } else {
     log_event(log_level::info, "cache", "kept",
-              {{"model", model}, {"content", x.content}});
+              {{"model", model}, {"content", message.content}});
     written.not_kept.clear();
   }
   disk_changed();
@@ -116,28 +119,29 @@ void cache_state::drop_kept(const std::string& content) {
   tier_->drop(content);
   options_.keeper->drop(content);
   disk_changed();
+  // A content in memory can still be sent to other hosts.
   if (auto relay = options_.find_relay(); relay && !arrivals_.contains(content))
-    self_->send(relay, drop_content{content}); // else it gives from memory
+    self_->send(relay, drop_content{content});
 }
 
-/// It is not used any more, nor given to others: whoever needs it gets it from
-/// them.
-void cache_state::on_broken(const content_broken& x) {
+/// Stops all use of a broken bundle, on this host and for other hosts. The next
+/// fetch gets the content from another host.
+void cache_state::on_broken(const content_broken& message) {
   log_event(log_level::error, "cache", "quarantined",
-            {{"model", model_of(x.content)},
-             {"content", x.content},
-             {"error", x.why->text}});
-  quarantine(x.content,
-             options_.keeper && options_.keeper->is_its_own(x.directory),
-             *x.why);
-  if (auto i = arrivals_.find(x.content);
+            {{"model", model_of(message.content)},
+             {"content", message.content},
+             {"error", message.why->text}});
+  quarantine(message.content,
+             options_.keeper && options_.keeper->is_its_own(message.directory),
+             *message.why);
+  if (auto i = arrivals_.find(message.content);
       i != arrivals_.end() && i->second.from == place::read)
-    forget(x.content);
+    forget(message.content);
 }
 
-/// It is not to be counted on any more: what was kept goes, and what people put
-/// here stays, unused. Of an earlier format (without a content) there is no
-/// other copy.
+/// Marks a content as unusable: the disk cache drops it, the bundle directory
+/// keeps it unused. A bundle of an earlier format (without a content) stays in
+/// use, for no other copy can be identified.
 void cache_state::quarantine(const std::string& content, bool kept,
                              const error& why) {
   auto is_news =
@@ -152,7 +156,7 @@ void cache_state::quarantine(const std::string& content, bool kept,
     disk_changed();
 }
 
-/// What others can get from the disk here.
+/// Lists the bundles on the disk that other hosts can fetch from this host.
 bundle_list cache_state::list() const {
   bundle_list out;
   std::set<std::string> listed;

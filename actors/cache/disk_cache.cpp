@@ -25,15 +25,15 @@ std::vector<std::string> disk_cache::adopt(const std::vector<disk_bundle>& xs) {
   return gone;
 }
 
-result<std::vector<std::string>> disk_cache::begin(const model_info& x) {
-  if (book_.has(x.content))
-    return error{ec::conflict, x.content + " is kept already", {}};
-  auto room = book_.take(x.content, worth_of(x));
+result<std::vector<std::string>> disk_cache::begin(const model_info& model) {
+  if (book_.has(model.content))
+    return error{ec::conflict, model.content + " is kept already", {}};
+  auto room = book_.take(model.content, worth_of(model));
   if (!room)
     return room.failure();
   for (auto& content : room->gone)
     kept_.erase(content);
-  writing_.emplace(x.content, writing{x, std::move(room->in_use)});
+  writing_.emplace(model.content, writing{model, std::move(room->in_use)});
   return std::move(room->gone);
 }
 

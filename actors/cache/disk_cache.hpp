@@ -10,48 +10,45 @@
 
 namespace millrace {
 
-/// A bundle that is kept on the disk.
-struct disk_bundle {
-  model_info info;
-  microseconds idle{0}; ///< since it was used last
-  MILLRACE_FIELDS(disk_bundle, info, idle)
-};
-
-/// Which bundles that came from other hosts this one's disk has, and what makes
-/// room for another. Whoever asks does what it says.
+/// The list of bundles in the disk cache, and the eviction decision for a new
+/// bundle. Pure: the caller writes and deletes the files.
 class disk_cache {
 public:
-  /// Of so many bytes.
+  /// `capacity` is in bytes; 0: unlimited.
   disk_cache(uint64_t capacity, eviction by, cache_book::clock now)
     : book_(capacity, by, std::move(now)) {}
 
-  /// What was there before. Returns what of it has no room.
+  /// Adds the bundles found at the start. Returns the contents that have no
+  /// room.
   std::vector<std::string> adopt(const std::vector<disk_bundle>& xs);
 
-  /// Whether it may be there: before what was there is known, anything may.
+  /// Whether the disk cache may hold a content: true for any content before
+  /// adopt().
   bool may_have(const std::string& content) const {
     return !adopted_ || has(content);
   }
   bool has(const std::string& content) const { return kept_.contains(content); }
-  /// Null: not there.
+  /// Null: not in the disk cache.
   const model_info* find(const std::string& content) const {
     auto i = kept_.find(content);
     return i == kept_.end() ? nullptr : &i->second;
   }
 
-  /// One is to be written. Returns what has to go for it.
-  /// Errors: conflict when it is there, or is being written; overloaded.
-  result<std::vector<std::string>> begin(const model_info& x);
+  /// Reserves room for a bundle to be written. Returns the contents to evict.
+  /// Errors: conflict when the bundle is present or is being written;
+  /// overloaded.
+  result<std::vector<std::string>> begin(const model_info& model);
 
-  /// It is written, or could not be.
+  /// Ends a write that begin() started: the bundle is present, or the write
+  /// failed.
   void end(const std::string& content, bool written);
 
   void drop(const std::string& content);
 
-  /// What is there, by content.
+  /// The written bundles, by content.
   const std::map<std::string, model_info>& all() const { return kept_; }
 
-  /// Who uses what.
+  /// Room and leases of the contents.
   cache_book& book() { return book_; }
   const cache_book& book() const { return book_; }
 
@@ -61,7 +58,7 @@ private:
     cache_book::lease room;
   };
 
-  cache_book book_; ///< of those that are there, or are being written
+  cache_book book_; ///< written bundles, and those being written
   std::map<std::string, writing> writing_;
   std::map<std::string, model_info> kept_;
   bool adopted_ = false;

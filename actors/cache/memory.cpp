@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What a CACHE has in memory, and who uses it.
+/// The memory side of a CACHE: the limit, the bundles, and their users.
 
 #include <algorithm>
 #include <utility>
 
 #include "actors/cache/cache_state.hpp"
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// What the host's memory has for others. (QUART's 85 %, section 6.1)
+/// Part of the host's memory that is reserved for other processes: QUART limits
+/// model memory to 85 % (section 6.1).
 constexpr double left_to_others = 0.15;
 constexpr auto look_at_memory = 1s;
 
 } // namespace
 
-/// What there may be in memory, as far as the placement is to know; 0: nobody
-/// knows. What others need of the host's changes all the time: a little less is
-/// told, and small changes are not.
+/// Returns the memory limit that is reported to the placement; 0: unknown. A
+/// limit that follows the host's free memory changes all the time. The report
+/// is therefore a little lower, and stays the same over small changes.
 uint64_t cache_state::memory_to_tell() const {
   constexpr uint64_t part = 32;
   auto now = memory_->capacity();
@@ -33,8 +34,9 @@ uint64_t cache_state::memory_to_tell() const {
   return told <= now && told >= least - least / part ? told : least;
 }
 
-/// How much more of the host's there may be for models, below 0: how much less;
-/// none: nobody knows.
+/// Returns how many more bytes of the host's memory models may take; negative
+/// when models must free bytes; nothing when the limit is configured or the
+/// host's memory is unknown.
 std::optional<int64_t> cache_state::memory_left() const {
   if (options_.memory.value > 0 || !options_.probe)
     return std::nullopt;
@@ -44,14 +46,15 @@ std::optional<int64_t> cache_state::memory_left() const {
   auto left =
     static_cast<int64_t>(host.available)
     - static_cast<int64_t>(left_to_others * static_cast<double>(host.memory));
-  auto promised = static_cast<int64_t>(memory_->held()); // and not taken yet
+  // Reserved bytes that the bundles do not occupy yet.
+  auto promised = static_cast<int64_t>(memory_->held());
   for (auto& [content, x] : arrivals_)
     if (x.bytes)
       promised -= static_cast<int64_t>(bytes_there(*x.bytes));
   return left - std::max<int64_t>(promised, 0);
 }
 
-/// 0 has no limit.
+/// Returns the capacity in bytes, at least 1, because 0 means unlimited.
 uint64_t cache_state::limit_of_memory(int64_t left) const {
   auto most = static_cast<int64_t>(memory_->held()) + left;
   return static_cast<uint64_t>(std::max<int64_t>(most, 1));
@@ -62,7 +65,7 @@ void cache_state::limit_memory() {
     memory_->limit_to(limit_of_memory(*left));
 }
 
-/// Others may have come to need some of it.
+/// Other processes of the host may need more memory than before.
 void cache_state::on_tick(tick) {
   if (auto left = memory_left(); left && *left < 0)
     evict(memory_->shrink_to(limit_of_memory(*left)));
@@ -70,13 +73,14 @@ void cache_state::on_tick(tick) {
   self_->delayed_send(self_, look_at_memory, tick::value);
 }
 
-void cache_state::on_pinned_contents(const pinned_contents& x) {
-  pinned_contents_ = {x.contents.begin(), x.contents.end()};
+void cache_state::on_pinned_contents(const pinned_contents& message) {
+  pinned_contents_ = {message.contents.begin(), message.contents.end()};
   keep_pinned_contents();
 }
 
-/// What is on the disk too may go from memory, and from the disk where people
-/// put it there.
+/// Updates the last copies of both tiers. A content in the bundle directory is
+/// no last copy in either tier, and a content in the disk cache is none in
+/// memory.
 void cache_state::keep_pinned_contents() {
   auto last = pinned_contents_;
   for (auto& info : on_disk_)
@@ -89,8 +93,8 @@ void cache_state::keep_pinned_contents() {
   memory_->keep_last(last);
 }
 
-/// Takes room for what lies on the disk here. What only others need takes no
-/// room that something else has.
+/// Reserves room to read a bundle from the disk into memory. A fetch by the
+/// relay evicts nothing. Returns false when the bundle is used from the file.
 bool cache_state::make_room_to_read(const key& k, const model_info* here) {
   auto& [model, version, wanted] = k;
   if (here == nullptr || here->content.empty() || here->bytes == 0
@@ -110,39 +114,43 @@ bool cache_state::make_room_to_read(const key& k, const model_info* here) {
   return true;
 }
 
-/// What the cache before it had in memory, or on its way there. Who uses that
-/// says so himself: what has begun to come goes on, whatever it is for.
-void cache_state::adopt(const contents_here& x) {
-  for (auto& y : x.memory)
+/// Takes over what the previous cache of this host had in memory or in
+/// transfer. Each user reports its use itself. A transfer in progress goes on.
+void cache_state::adopt(const contents_here& message) {
+  for (auto& y : message.memory)
     adopt(y);
-  on_pinned_contents(x.last);
+  on_pinned_contents(message.last);
   tell_owner();
 }
 
-void cache_state::adopt(const content_here& x) {
-  if (arrivals_.contains(x.content) || (x.bytes && !is_good(*x.bytes)))
+void cache_state::adopt(const content_here& message) {
+  if (arrivals_.contains(message.content)
+      || (message.bytes && !is_good(*message.bytes)))
     return;
-  auto layers = x.bytes && is_whole(*x.bytes) ? layer_range{} : x.layers;
-  auto bytes = bytes_of(x.info, layers);
-  memory_->adopt(x.content, {bytes, x.from_disk ? seconds_to_read(bytes)
-                                                : seconds_to_get(bytes)});
-  arrivals_[x.content] = {x.bytes, x.info, now(),
-                          x.from_disk ? place::read : place::hosts, layers};
-  if (x.bytes)
-    watch_until_whole(x.content, *x.bytes);
-  else // nor is it known that anybody waits
-    self_->delayed_send(self_, left_alone, content_unused{x.content});
+  auto layers =
+    message.bytes && is_whole(*message.bytes) ? layer_range{} : message.layers;
+  auto bytes = bytes_of(message.info, layers);
+  memory_->adopt(message.content,
+                 {bytes, message.from_disk ? seconds_to_read(bytes)
+                                           : seconds_to_get(bytes)});
+  arrivals_[message.content] = {message.bytes, message.info, now(),
+                                message.from_disk ? place::read : place::hosts,
+                                layers};
+  if (message.bytes)
+    watch_until_whole(message.content, *message.bytes);
+  else // it may have no users
+    self_->delayed_send(self_, left_alone, content_unused{message.content});
 }
 
-/// The relay may not know of it, where it was read from this host's disk.
-void cache_state::on_used(const content_here& x) {
-  if (auto& file = x.bytes->weights_file; file && file->is_in_memory())
-    adopt(x);
-  use(memory_->has(x.content) ? place::read : place::kept, x.content,
-      self_->current_sender());
+/// The relay may lack a content that was read from the disk of this host.
+void cache_state::on_used(const content_here& message) {
+  if (auto& file = message.bytes->weights_file; file && file->is_in_memory())
+    adopt(message);
+  use(memory_->has(message.content) ? place::read : place::kept,
+      message.content, self_->current_sender());
 }
 
-/// For a relay that begins: what the one before it had got.
+/// Answers a restarted relay with the bundles that its predecessor fetched.
 contents_here cache_state::on_get_contents() const {
   contents_here out{list(), {}, {}};
   for (auto& [content, y] : arrivals_)
@@ -151,17 +159,17 @@ contents_here cache_state::on_get_contents() const {
   return out;
 }
 
-/// It does not come.
-void cache_state::give_back(opening& x) {
-  if (!x.room)
+/// Frees the reserved room of a bundle that will not come into memory.
+void cache_state::give_back(opening& begun) {
+  if (!begun.room)
     return;
-  auto content = x.room->content();
-  x.room.reset();
+  auto content = begun.room->content();
+  begun.room.reset();
   if (!arrivals_.contains(content) && memory_->users_of(content) == 0)
     memory_->drop(content);
 }
 
-/// Takes room for what is about to come.
+/// Reserves room for a bundle that the relay is to fetch.
 result<void> cache_state::make_room(opening& sought) {
   auto& x = sought.waiting.front().what;
   limit_memory();
@@ -181,22 +189,23 @@ result<void> cache_state::make_room(opening& sought) {
   return {};
 }
 
-/// What has begun to come is as large as its manifest says, whatever was said
-/// of it before.
-result<void> cache_state::make_room_as_told(const fetched& x) {
-  auto i = arrivals_.find(x.info.content);
+/// Corrects the reserved room to the size in the manifest, which may differ
+/// from the size in the fetch.
+result<void> cache_state::make_room_as_told(const fetched& answer) {
+  auto i = arrivals_.find(answer.info.content);
   return i == arrivals_.end()
            ? result<void>{}
-           : grow(x.info.content, bytes_of(x.info, i->second.layers));
+           : grow(answer.info.content, bytes_of(answer.info, i->second.layers));
 }
 
-/// What comes for some layers takes no more room than those need. If it is to
-/// be more, all of it comes; see RELAY.
+/// A transfer of some layers reserves room for those layers only. A fetch of
+/// other layers extends the transfer and its room to all layers; see RELAY.
 result<void> cache_state::make_room_for_more(const entry& from,
-                                             const fetch& x) {
+                                             const fetch& request) {
   auto i = arrivals_.find(from.info.content);
   if (from.from != place::hosts || i == arrivals_.end()
-      || i->second.layers == layer_range{} || i->second.layers == x.layers)
+      || i->second.layers == layer_range{}
+      || i->second.layers == request.layers)
     return {};
   auto done = grow(from.info.content, from.info.bytes);
   if (done)
@@ -213,7 +222,7 @@ result<void> cache_state::grow(const std::string& content, uint64_t bytes) {
   return {};
 }
 
-/// What it has it of, if it has it; for people.
+/// Returns the model of a content for log events; empty: unknown.
 std::string cache_state::model_of(const std::string& content) const {
   for (auto& [k, e] : open_)
     if (e.info.content == content)
@@ -224,7 +233,6 @@ std::string cache_state::model_of(const std::string& content) const {
   return tier_ && tier_->has(content) ? tier_->all().at(content).model : "";
 }
 
-/// They make way for others.
 void cache_state::evict(const std::vector<std::string>& contents) {
   figures_->memory.evictions.add(static_cast<double>(contents.size()));
   for (auto& content : contents)
@@ -243,12 +251,12 @@ void cache_state::forget(const std::string& content) {
     self_->send(relay, drop_content{content});
 }
 
-/// Somebody uses it, for as long as they live. What people put on the disk is
-/// theirs.
+/// Registers `by` as a user of a content until that actor ends. A bundle in the
+/// bundle directory has no lease.
 void cache_state::use(place from, const std::string& content,
                       const caf::strong_actor_ptr& by) {
   auto is_theirs = from == place::disk || (from == place::kept && !tier_);
-  if (is_theirs || !by || is_relay(by)) // which is told to let go
+  if (is_theirs || !by || is_relay(by)) // drop_content ends the relay's use
     return;
   auto lease = (from == place::kept ? tier_->book() : *memory_).use(content);
   if (!lease)
@@ -257,27 +265,27 @@ void cache_state::use(place from, const std::string& content,
   self_->monitor(caf::actor_cast<caf::actor>(by));
 }
 
-/// Whoever needs it next may be there soon: another replica, in place of one
-/// that has failed.
-void cache_state::on_content_unused(const content_unused& x) {
+/// Cancels an unused transfer only after a delay, because a replica that
+/// replaces a failed one may soon fetch the same content.
+void cache_state::on_content_unused(const content_unused& message) {
   for (auto& k : at_relay())
-    if (std::get<2>(k) == x.content && opening_.at(k).waiting.empty())
-      settle(k, error{ec::cancelled, "nobody waits for it any more", {}},
+    if (std::get<2>(k) == message.content && opening_.at(k).waiting.empty())
+      settle(k, error{ec::cancelled, "no fetch waits for the bundle", {}},
              place::hosts);
-  auto i = arrivals_.find(x.content);
+  auto i = arrivals_.find(message.content);
   if (i == arrivals_.end() || i->second.from != place::hosts
-      || memory_->users_of(x.content) > 0 || is_there(i->second))
+      || memory_->users_of(message.content) > 0 || is_there(i->second))
     return;
   if (now() - i->second.used < left_alone)
-    self_->delayed_send(self_, left_alone, x);
+    self_->delayed_send(self_, left_alone, message);
   else
-    forget(x.content);
+    forget(message.content);
 }
 
-void cache_state::on_down(const caf::down_msg& x) {
-  if (relays_.erase(x.source) > 0)
+void cache_state::on_down(const caf::down_msg& message) {
+  if (relays_.erase(message.source) > 0)
     give_up_arriving();
-  auto [first, last] = users_.equal_range(x.source);
+  auto [first, last] = users_.equal_range(message.source);
   std::vector<std::string> left;
   for (auto i = first; i != last; ++i)
     left.push_back(i->second.content());
@@ -295,14 +303,14 @@ void cache_state::on_down(const caf::down_msg& x) {
       self_->delayed_send(self_, left_alone, content_unused{content});
   }
   auto is_gone = [&](const asked& y) {
-    return y.by && y.by->address() == x.source;
+    return y.by && y.by->address() == message.source;
   };
   for (auto& [k, sought] : opening_)
     if (std::erase_if(sought.waiting, is_gone) > 0)
       self_->delayed_send(self_, left_alone, content_unused{std::get<2>(k)});
 }
 
-/// What the relay is to get.
+/// Lists the bundles that are requested from the relay.
 std::vector<cache_state::key> cache_state::at_relay() const {
   std::vector<key> out;
   for (auto& [k, sought] : opening_)
@@ -311,9 +319,10 @@ std::vector<cache_state::key> cache_state::at_relay() const {
   return out;
 }
 
-/// With the relay that got them: whoever waits for them hears it.
+/// Fails all transfers of the lost relay, and with them all pending fetches.
 void cache_state::give_up_arriving() {
-  const error lost{ec::unavailable, "the relay that got it was lost", {}};
+  const error lost{
+    ec::unavailable, "lost the relay that fetched the bundle", {}};
   for (auto& k : at_relay())
     settle(k, lost, place::hosts);
   for (auto& [id, x] : arrivals_)

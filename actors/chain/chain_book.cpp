@@ -8,20 +8,20 @@ namespace millrace {
 
 namespace {
 
-/// Hosts that one gets a content from at once, where several have all of it.
+/// Most sources of a chain.
 constexpr size_t most_sources = 4;
 
-/// Chunks that one before another has more, who could get them: it is not for
-/// want of them that he is slow.
+/// Chunks that the host before must be ahead, so that a slow receiver does not
+/// merely wait for chunks.
 constexpr uint64_t enough_ahead = 4;
 
-/// In doubt so many times as patient as it is told to be.
+/// Largest factor of the patience while no chunk arrives.
 constexpr int most_slack = 64;
 
-/// Longer than it takes to give up a connection to a store and to try again.
+/// Patience with a store: longer than a timeout of its connection and a retry.
 constexpr nanoseconds remote_patience = 15s;
 
-/// So many times slower than others is too slow.
+/// A host is too slow if others are faster by this factor.
 constexpr double too_slow = 2;
 
 bool is_shorter(const chain_book::chain& a, const chain_book::chain& b) {
@@ -30,23 +30,25 @@ bool is_shorter(const chain_book::chain& a, const chain_book::chain& b) {
 
 } // namespace
 
-void chain_book::report(const std::string& node, const standing& x,
+void chain_book::report(const std::string& node, const standing& progress,
                         timestamp now) {
-  auto [i, fresh] = hosts_.try_emplace(node, host{x, now, now, x.missing});
+  auto [i, fresh] =
+    hosts_.try_emplace(node, host{progress, now, now, progress.missing});
   auto& h = i->second;
-  if (!fresh && x.wants && x.missing < h.is.missing) {
+  if (!fresh && progress.wants && progress.missing < h.is.missing) {
     auto chunk =
-      (now - h.moved) / static_cast<int64_t>(h.is.missing - x.missing);
+      (now - h.moved) / static_cast<int64_t>(h.is.missing - progress.missing);
     pace_ = std::max<nanoseconds>(chunk, pace_ / 2);
     slack_ = 1;
   }
-  if (!fresh && (x.missing < h.is.missing || x.wants != h.is.wants))
+  if (!fresh
+      && (progress.missing < h.is.missing || progress.wants != h.is.wants))
     h.moved = now;
-  auto more = x.missing > h.is.missing; // it knows only now how much there is
-  h.is = x;
+  auto more = progress.missing > h.is.missing; // the size has become known
+  h.is = progress;
   if (more) {
     h.since = now;
-    h.had = x.missing;
+    h.had = progress.missing;
   }
 }
 
@@ -97,8 +99,8 @@ bool chain_book::is_in_chain(const std::string& node) const {
   });
 }
 
-/// Who is gone or wants nothing any more. Those behind one that has got all of
-/// it are a chain of that one's.
+/// Removes hosts that left or want nothing. The receivers behind a complete
+/// host become a chain with that host as source.
 void chain_book::drop_those_done() {
   std::vector<chain> out;
   for (auto& x : chains_) {
@@ -117,8 +119,8 @@ void chain_book::drop_those_done() {
   chains_ = std::move(out);
 }
 
-/// Every chain begins at a host of its own that has all of it; where there are
-/// too few for that, chains become one.
+/// Gives every chain a complete host as its own source. Chains without a source
+/// are joined to the shortest chains.
 void chain_book::find_sources() {
   auto all = givers();
   std::set<std::string> unused{all.begin(), all.end()};
@@ -135,12 +137,12 @@ void chain_book::find_sources() {
   auto first_without = std::stable_partition(
     chains_.begin(), chains_.end(), [](auto& x) { return !x.sources.empty(); });
   if (first_without == chains_.begin() && first_without != chains_.end())
-    ++first_without; // nobody has all of it: one chain of all
+    ++first_without; // no complete host: one chain of all
   std::vector<chain> without{first_without, chains_.end()};
   chains_.erase(first_without, chains_.end());
   for (auto& x : without)
     join(x, *std::min_element(chains_.begin(), chains_.end(), is_shorter));
-  // Those that are left over help.
+  // Complete hosts that are left become further sources.
   for (auto more = true; more;) {
     more = false;
     for (auto& x : chains_)
@@ -151,7 +153,7 @@ void chain_book::find_sources() {
   }
 }
 
-/// Who has more stands before who has less.
+/// Appends a chain; hosts with more chunks stand first.
 void chain_book::join(const chain& from, chain& to) {
   to.members.insert(to.members.end(), from.members.begin(), from.members.end());
   std::stable_sort(to.members.begin(), to.members.end(),
@@ -160,9 +162,8 @@ void chain_book::join(const chain& from, chain& to) {
                    });
 }
 
-/// Those that come together stand together by rack, who is known to be slow
-/// behind the others; who comes later stands at the end, for it has nothing yet
-/// that others could get.
+/// Adds new receivers, sorted by rack, known slow hosts last. With an idle
+/// source they form a new chain; otherwise they go to the end of a chain.
 void chain_book::add_those_new(timestamp now) {
   std::vector<std::string> fresh;
   for (auto& [node, h] : hosts_)
@@ -191,7 +192,7 @@ void chain_book::add_those_new(timestamp now) {
   for (auto& x : chains_)
     if (!x.sources.empty())
       idle.erase(x.sources.front());
-  // As many new chains as there are hosts to begin them at, a block each.
+  // One new chain per idle source, each with a block of the new receivers.
   auto count = std::min(idle.size(), fresh.size());
   if (chains_.empty())
     count = std::max<size_t>(count, 1);
@@ -201,7 +202,7 @@ void chain_book::add_those_new(timestamp now) {
     auto end =
       fresh.begin() + static_cast<ptrdiff_t>(fresh.size() * (i + 1) / count);
     chain x;
-    if (!idle.empty()) { // one of the block's first rack, if there is one
+    if (!idle.empty()) { // preferably a source in the block's first rack
       auto near = std::find_if(idle.begin(), idle.end(), [&](auto& y) {
         return rack_of(y) == rack_of(*begin);
       });
@@ -218,53 +219,55 @@ void chain_book::add_those_new(timestamp now) {
       ->members.push_back(node);
 }
 
-/// Where chunks take long, or nobody has got one since somebody was passed
-/// over, that is no reason to pass over another.
+/// Grows while chunks take long, and after each host that was passed over
+/// without any chunk arriving since.
 nanoseconds chain_book::patience() const {
   return std::max<nanoseconds>(slack_ * patience_, 3 * pace_);
 }
 
-/// It has got nothing for so long, although the one before it has what it
-/// lacks. Who gets it from an object store has long: it asks for many small
-/// files first, and another in its place would begin with these again.
-bool chain_book::is_stalled(const chain& x, size_t i, timestamp now,
+/// Whether a host has received nothing for `patience`, although the host before
+/// it has chunks that it lacks. A host that reads an object store gets more
+/// time: it reads many small files first, and another host would start again.
+bool chain_book::is_stalled(const chain& line, size_t i, timestamp now,
                             nanoseconds patience) const {
-  auto& h = hosts_.at(x.members[i]);
-  auto before = i == 0 ? 0 : hosts_.at(x.members[i - 1]).is.missing;
-  auto could = i > 0 || !x.sources.empty();
-  auto source = i == 0 && could ? hosts_.find(x.sources.front()) : hosts_.end();
+  auto& h = hosts_.at(line.members[i]);
+  auto before = i == 0 ? 0 : hosts_.at(line.members[i - 1]).is.missing;
+  auto could = i > 0 || !line.sources.empty();
+  auto source =
+    i == 0 && could ? hosts_.find(line.sources.front()) : hosts_.end();
   auto is_remote = source != hosts_.end() && source->second.is.remote;
   if (is_remote)
     patience = std::max(patience, slack_ * remote_patience);
   return could && before < h.is.missing && now - h.moved >= patience;
 }
 
-/// It gets it much more slowly than others do.
-bool chain_book::is_slow(const chain& x, size_t i) const {
-  auto& h = hosts_.at(x.members[i]);
+/// Whether a host receives much more slowly than others.
+bool chain_book::is_slow(const chain& line, size_t i) const {
+  auto& h = hosts_.at(line.members[i]);
   if (!h.rate || h.passed_over)
     return false;
   std::optional<double> others;
-  if (i == 0) { // whatever it gets it from may be slow: then others would be
-    for (size_t k = 1; k < x.members.size(); ++k)
-      others = std::max(others.value_or(0), hosts_.at(x.members[k]).is.speed);
-  } else if (auto& before = hosts_.at(x.members[i - 1]);
+  if (i == 0) { // its source may be slow: compare with earlier rates
+    for (size_t k = 1; k < line.members.size(); ++k)
+      others =
+        std::max(others.value_or(0), hosts_.at(line.members[k]).is.speed);
+  } else if (auto& before = hosts_.at(line.members[i - 1]);
              before.is.missing + enough_ahead <= h.is.missing) {
     others = before.rate;
   }
   return others && too_slow * *h.rate < *others;
 }
 
-/// Who holds up those behind it: of several that get nothing the first, though
-/// it may have got something last.
-std::optional<size_t> chain_book::obstacle_in(const chain& x,
+/// The host that delays the hosts behind it. Among stalled hosts the first one,
+/// with half the patience: it may have stalled a little later.
+std::optional<size_t> chain_book::obstacle_in(const chain& line,
                                               timestamp now) const {
-  for (size_t i = 0; i + 1 < x.members.size(); ++i) {
-    if (is_slow(x, i))
+  for (size_t i = 0; i + 1 < line.members.size(); ++i) {
+    if (is_slow(line, i))
       return i;
-    if (is_stalled(x, i, now, patience()))
+    if (is_stalled(line, i, now, patience()))
       for (size_t first = 0;; ++first)
-        if (is_stalled(x, first, now, patience() / 2))
+        if (is_stalled(line, first, now, patience() / 2))
           return first;
   }
   return std::nullopt;
@@ -283,7 +286,7 @@ void chain_book::pass_over_slow_ones(timestamp now) {
     x.members.erase(x.members.begin() + static_cast<ptrdiff_t>(*i));
     x.members.push_back(node);
     ++passed_over_;
-    for (auto& y : x.members) // each has its time where it stands now
+    for (auto& y : x.members) // the patience starts anew at the new places
       hosts_.at(y).place(now);
   }
 }
@@ -316,7 +319,7 @@ chain_book::orders chain_book::plan(timestamp now) {
         before = {node};
     }
   }
-  // Where nobody has all of it, those that have more than oneself may help.
+  // Without a complete host, hosts with more chunks serve the first receiver.
   for (auto& x : chains_) {
     auto& head = x.members.front();
     if (!out[head].empty())

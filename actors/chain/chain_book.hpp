@@ -1,6 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// \file
+/// Chains of one content. Problem: many hosts want a content that few hosts
+/// have complete. Approach: receivers stand in chains. The first of a chain
+/// fetches from complete hosts (sources), each other from the host before it,
+/// chunk by chunk. So each host sends the content once, and the last has it
+/// shortly after the first (Flashpoint, section 6.2; FP-44 to FP-46). Beyond
+/// the thesis:
+/// - receivers are spread evenly over the chains (FP-43), by rack;
+/// - hosts that have left are removed (FP-48);
+/// - a host that delays others goes to the end of its chain: it received
+///   nothing although it could (is_stalled), or less than half as fast as the
+///   host before it, or as hosts behind it have been (is_slow).
+/// The chain controller calls report and lose, then plan, and sends the orders
+/// to the relays.
+///
+/// States of a host:
+///   idle      neither wants nor complete; may serve a chain without a source
+///   receiver  wants, and is in one chain. Complete, or wants no longer -> out;
+///             the hosts behind a complete one become its own chain
+///   source    complete and gives; first source of one chain at most
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,27 +33,17 @@
 
 namespace millrace {
 
-/// Who relays one content to whom. Hosts that want it stand in chains: the
-/// first of each gets it from hosts that have all of it, every other from the
-/// one before it, which passes on what has come of it so far. So each host
-/// sends it once, and the last has it little later than the first (Flashpoint,
-/// section 6.2; FP-44 to FP-46). What the thesis leaves open is decided here:
-/// receivers are spread evenly (FP-43), those of one rack follow each other,
-/// who is gone is left out (FP-48), and who holds up others goes to the end:
-/// one that gets nothing although it could, or that gets it less than half as
-/// fast as the one before it, which has more, or as those behind it have been
-/// seen to. (So one that is slow, and first, is not found before others have
-/// been seen to be faster.)
+/// Plans the chains of one content. Pure: time is a parameter.
 class chain_book {
 public:
-  /// How a host stands to the content.
+  /// State of a host with respect to the content.
   struct standing {
     std::string rack;
-    uint64_t missing = 0; ///< chunks it does not have, of all
-    bool wants = false;   ///< it is getting it
-    bool gives = false;   ///< others can get from it what it has
-    double speed = 0; ///< chunks a second that it has got before; 0: not known
-    bool remote = false; ///< it is an object store, whose answers take time
+    uint64_t missing = 0; ///< chunks that the host lacks
+    bool wants = false;   ///< the host fetches the content
+    bool gives = false;   ///< other hosts can fetch from the host
+    double speed = 0;     ///< chunks a second so far; 0: not known
+    bool remote = false;  ///< an object store: its answers are slow
     friend bool operator==(const standing&, const standing&) = default;
   };
 
@@ -41,20 +52,20 @@ public:
     : patience_(patience),
       topology_(topology) {}
 
-  void report(const std::string& node, const standing& x, timestamp now);
+  void report(const std::string& node, const standing& progress, timestamp now);
   void lose(const std::string& node);
 
-  /// Whom each host that wants it gets it from: none where there is nobody.
+  /// The sources of each receiver; empty: it waits for a source.
   using orders = std::map<std::string, std::vector<std::string>>;
   orders plan(timestamp now);
 
-  /// When somebody may have been too slow for too long.
+  /// When a host may have been stalled or slow for too long.
   timestamp next_due() const;
 
-  /// Those that it knows of.
+  /// All hosts that have reported.
   std::vector<std::string> hosts() const;
 
-  /// Each chain's hosts, those it comes from first.
+  /// A chain: its sources, and its receivers in order.
   struct chain {
     std::vector<std::string> sources;
     std::vector<std::string> members;
@@ -62,23 +73,21 @@ public:
   };
   const std::vector<chain>& chains() const { return chains_; }
 
-  /// How often a host was put behind the others of its chain so far, for it got
-  /// nothing, or too little.
+  /// How often a host was moved to the end of its chain.
   uint64_t passed_over() const { return passed_over_; }
 
-  /// How fast a host gets it, in chunks a second: while it stands where it
-  /// does, over the last time that patience is; none: that has not passed.
+  /// Chunks a second that a host received at its present place, over the last
+  /// interval of `patience`; none: no interval has passed there.
   std::optional<double> rate_of(const std::string& node) const;
 
 private:
   struct host {
     standing is;
-    timestamp moved; ///< when it last got something, or was put where it is
-    // Of the time over which its rate is taken.
-    timestamp since;
-    uint64_t had = 0; ///< chunks that were missing then
+    timestamp moved;  ///< when it last received a chunk or changed its place
+    timestamp since;  ///< start of the interval of its rate
+    uint64_t had = 0; ///< missing chunks at `since`
     std::optional<double> rate{};
-    bool passed_over = false; ///< for being slow: once
+    bool passed_over = false; ///< was moved once for being slow
 
     void place(timestamp now);
   };
@@ -91,17 +100,17 @@ private:
   void join(const chain& from, chain& to);
   void add_those_new(timestamp now);
   void measure(timestamp now);
-  bool is_stalled(const chain& x, size_t i, timestamp now,
+  bool is_stalled(const chain& line, size_t i, timestamp now,
                   nanoseconds patience) const;
-  bool is_slow(const chain& x, size_t i) const;
-  std::optional<size_t> obstacle_in(const chain& x, timestamp now) const;
+  bool is_slow(const chain& line, size_t i) const;
+  std::optional<size_t> obstacle_in(const chain& line, timestamp now) const;
   void pass_over_slow_ones(timestamp now);
 
   nanoseconds patience() const;
 
   nanoseconds patience_;
-  nanoseconds pace_{0}; ///< what a chunk has taken lately
-  int slack_ = 1;       ///< times that, for nothing has come since
+  nanoseconds pace_{0}; ///< recent time per chunk
+  int slack_ = 1; ///< factor of patience; doubles until a chunk has arrived
   bulk_topology topology_;
   std::map<std::string, host> hosts_;
   std::vector<chain> chains_;

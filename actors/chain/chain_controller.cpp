@@ -1,4 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// The CHAIN CONTROLLER turns content reports into orders for relays.
+///
+/// A relay or store watch sends content_report; the contents are noted as
+/// changed and a plan is due after plan_delay. on_tick then, in this order:
+/// - note: updates a chain_book for each part that a host wants;
+/// - plan: sends set_sources to the receivers of each book;
+/// - pin_sources: sends pin_content to the sources, for copies on disk only;
+/// - send_pinned_contents: sends each keeper of a last copy its list.
+/// States of an order (node, content): sent -> repeated while the node's report
+/// does not confirm it, with growing pauses -> erased when the content is
+/// complete or the node left.
+
 #include "actors/chain/chain_controller_state.hpp"
 
 #include <algorithm>
@@ -12,20 +26,20 @@ namespace millrace {
 
 namespace {
 
-/// Those that want something at the same time are to stand in one chain.
+/// Delay of a plan, so that hosts that want a content together form one chain.
 constexpr auto plan_delay = 5ms;
 
-/// A relay that has lost what it was told to get something from is told so
-/// again after that long: it may be back, or give wrong bytes each time.
+/// Pause before an order is repeated to a relay that has lost a source: the
+/// source may be back, or may send wrong bytes each time.
 constexpr nanoseconds say_again = 1s;
 
-/// And less and less often, while that is of no use.
+/// Longest pause; the pauses double while the relay receives nothing.
 constexpr nanoseconds seldom_again = 8s;
 
-/// A host keeps a last copy so long yet once another is told to.
+/// Time that the former keeper of a last copy keeps it after a new one is set.
 constexpr nanoseconds keeps_on = 2s;
 
-/// Whether all chunks of some ranges are in others; none at all means all.
+/// Whether the ranges `all` contain the ranges `some`; no ranges: all chunks.
 bool covers(const std::vector<chunk_range>& all,
             const std::vector<chunk_range>& some) {
   if (all.empty())
@@ -37,7 +51,7 @@ bool covers(const std::vector<chunk_range>& all,
   });
 }
 
-/// Of each chunk but the last, rounded up.
+/// Size of each chunk but the last, rounded up.
 uint64_t bytes_of_chunk(const content_state& x) {
   return x.chunks == 0 ? chunk_bytes : (x.bytes + x.chunks - 1) / x.chunks;
 }
@@ -73,29 +87,30 @@ chain_controller_state::find(const std::string& node,
   return j == all.end() ? nullptr : &*j;
 }
 
-void chain_controller_state::on_content_report(content_report& x) {
-  auto& known = hosts_[x.node];
-  if (known.incarnation > x.incarnation)
+void chain_controller_state::on_content_report(content_report& message) {
+  auto& known = hosts_[message.node];
+  if (known.incarnation > message.incarnation)
     return;
-  auto anew = known.relay != x.relay; // it has forgotten what it was told
+  auto anew = known.relay != message.relay; // a new relay has no orders
   for (auto& y : known.contents)
     changed_.insert(y.content);
-  for (auto& y : x.contents)
+  for (auto& y : message.contents)
     changed_.insert(y.content);
   if (anew) {
-    std::erase_if(said_, [&](auto& y) { return y.first.first == x.node; });
-    std::erase_if(held_, [&](auto& y) { return y.first == x.node; });
-    last_said_.erase(x.node);
+    std::erase_if(said_,
+                  [&](auto& y) { return y.first.first == message.node; });
+    std::erase_if(held_, [&](auto& y) { return y.first == message.node; });
+    last_said_.erase(message.node);
   }
   copies_changed_ = true;
-  measure(known, x);
-  known = std::move(x);
+  measure(known, message);
+  known = std::move(message);
   forget_what_came(known.node, said_);
   forget_what_came(known.node, rates_);
   plan_soon();
 }
 
-/// A node gets it no more.
+/// Erases entries of contents that the node no longer wants.
 template <class T>
 void chain_controller_state::forget_what_came(const std::string& node,
                                               by_content<T>& from) const {
@@ -106,19 +121,19 @@ void chain_controller_state::forget_what_came(const std::string& node,
   }
 }
 
-void chain_controller_state::on_peer_down(const peer_down& x) {
-  auto i = hosts_.find(x.peer.name);
-  if (i == hosts_.end() || i->second.incarnation != x.peer.incarnation)
+void chain_controller_state::on_peer_down(const peer_down& message) {
+  auto i = hosts_.find(message.peer.name);
+  if (i == hosts_.end() || i->second.incarnation != message.peer.incarnation)
     return;
   for (auto& y : i->second.contents)
     changed_.insert(y.content);
   hosts_.erase(i);
-  auto its = [&](auto& y) { return y.first.first == x.peer.name; };
+  auto its = [&](auto& y) { return y.first.first == message.peer.name; };
   std::erase_if(said_, its);
   std::erase_if(rates_, its);
-  std::erase_if(held_, [&](auto& y) { return y.first == x.peer.name; });
-  last_said_.erase(x.peer.name);
-  speeds_.erase(x.peer.name);
+  std::erase_if(held_, [&](auto& y) { return y.first == message.peer.name; });
+  last_said_.erase(message.peer.name);
+  speeds_.erase(message.peer.name);
   copies_changed_ = true;
   plan_soon();
 }
@@ -131,7 +146,7 @@ void chain_controller_state::plan_at(timestamp when) {
   alarm_.set(self_, when);
 }
 
-/// The patience in the options is for chunks of a real bundle.
+/// The patience of the options, scaled by the chunk size.
 nanoseconds
 chain_controller_state::patience_for(const std::string& content) const {
   uint64_t chunk = chunk_bytes;
@@ -142,9 +157,9 @@ chain_controller_state::patience_for(const std::string& content) const {
          * static_cast<int64_t>((chunk + chunk_bytes - 1) / chunk_bytes);
 }
 
-/// Brings the books of a content up to date: one for each part that somebody
-/// wants, for who relays a part has to have it. An object store is a source
-/// where no host is.
+/// Updates the books of a content, one for each wanted part: a relay can only
+/// forward chunks that it wants itself. An object store is a source only while
+/// no host is complete.
 void chain_controller_state::note(const std::string& content) {
   std::set<part> wanted;
   for (auto& [node, host] : hosts_)
@@ -178,17 +193,17 @@ void chain_controller_state::note(const std::string& content) {
   }
 }
 
-/// Of a host with several nodes that want a part one gets it, and those that
-/// have not begun have it from its memory then. Nobody waits for one that is in
-/// less of a hurry; else the one that was to get it before still is.
-void chain_controller_state::share(const part& what, sharing& x) const {
+/// On a host with several nodes that want a part, one node fetches it. Nodes
+/// that have not begun wait and then use its memory. The fetching node has the
+/// most urgent rank; at equal rank the choice stays.
+void chain_controller_state::share(const part& what, sharing& state) const {
   std::map<std::string, std::vector<std::string>> wanting; // by host
   for (auto& [node, host] : hosts_)
     if (auto is = stands_in(node, what); is && is->wants && !host.host.empty())
       wanting[host.host].push_back(node);
-  x.waits.clear();
+  state.waits.clear();
   for (auto& [host, nodes] : wanting) {
-    auto& first = x.first[host];
+    auto& first = state.first[host];
     auto claim = [&](const std::string& node) {
       auto* has = find(node, what.first);
       return std::tuple{has->rank, !has->begun, node != first};
@@ -198,7 +213,7 @@ void chain_controller_state::share(const part& what, sharing& x) const {
                         [&](auto& a, auto& b) { return claim(a) < claim(b); });
     for (auto& node : nodes)
       if (node != first && !find(node, what.first)->begun)
-        x.waits[node] = first;
+        state.waits[node] = first;
   }
 }
 
@@ -215,7 +230,7 @@ chain_controller_state::stands_in(const std::string& node,
   out.remote = is_store(node);
   if (auto known = speeds_.find(node); known != speeds_.end())
     out.speed = known->second.first;
-  // What is on a disk it gives once it is told to hold it.
+  // A copy on disk counts: pin_sources has it opened.
   out.gives = !x->token.empty() || !x->wants;
   return out;
 }
@@ -238,7 +253,7 @@ void chain_controller_state::plan(const part& what, chain_book& book) {
     say(node, {content, {}, first});
 }
 
-/// What is on a host's disk alone it is to have in memory while others get it.
+/// Has sources keep a content of their disk in memory while receivers fetch it.
 void chain_controller_state::pin_sources() {
   std::set<std::pair<std::string, std::string>> wanted; // node, content
   for (auto& [key, book] : books_)
@@ -262,7 +277,7 @@ void chain_controller_state::pin_sources() {
   }
 }
 
-/// Who has all of what (FP-41).
+/// The hosts and stores with a complete copy, by content (FP-41).
 std::vector<content_copies> chain_controller_state::copies() const {
   std::map<std::string, content_copies> all;
   for (auto& [node, host] : hosts_)
@@ -281,13 +296,14 @@ std::vector<content_copies> chain_controller_state::copies() const {
   return out;
 }
 
-/// Of those that have it, one that need not have it in memory to keep it;
-/// empty: there is none that could be told.
-std::string chain_controller_state::best_keeper(const content_copies& x) const {
+/// The host that keeps a last copy, preferably one with the copy on disk;
+/// empty: no host with a relay has a copy.
+std::string
+chain_controller_state::best_keeper(const content_copies& copies) const {
   std::string out;
-  for (auto& node : x.hosts)
+  for (auto& node : copies.hosts)
     if (!is_store(node) && hosts_.at(node).relay) {
-      if (find(node, x.content)->on_disk)
+      if (find(node, copies.content)->on_disk)
         return node;
       if (out.empty())
         out = node;
@@ -295,14 +311,14 @@ std::string chain_controller_state::best_keeper(const content_copies& x) const {
   return out;
 }
 
-/// Hosts keep what nobody could give again. Where nobody has something for good
-/// one host is told so while there are others: they may all let it go at once.
-/// When another is told to, the one before it goes on for a while.
+/// Names a keeper for each content without a lasting copy, or with one copy
+/// only: all other hosts may evict theirs at once. After a change of keeper the
+/// former one keeps its copy for keeps_on.
 void chain_controller_state::send_pinned_contents() {
   std::map<std::string, pinned_contents> told;
   for (auto& [node, host] : hosts_)
     if (!is_store(node) && host.relay)
-      told[node]; // it has none, as far as is known
+      told[node]; // an empty list replaces an earlier one
   auto keepers = std::exchange(keepers_, {});
   for (auto& x : copies()) {
     auto lasts = std::any_of(x.hosts.begin(), x.hosts.end(), [&](auto& node) {
@@ -335,35 +351,36 @@ void chain_controller_state::send_pinned_contents() {
 }
 
 void chain_controller_state::say(const std::string& node,
-                                 const set_sources& x) {
-  auto* has = find(node, x.content);
-  order first{x, now(), say_again, has->missing};
-  auto [i, fresh] = said_.try_emplace({node, x.content}, first);
+                                 const set_sources& message) {
+  auto* has = find(node, message.content);
+  order first{message, now(), say_again, has->missing};
+  auto [i, fresh] = said_.try_emplace({node, message.content}, first);
   auto& before = i->second;
   auto same_as_it_says =
-    std::equal(x.from.begin(), x.from.end(), has->from.begin(), has->from.end(),
-               [](auto& a, auto& b) { return a.node == b; });
-  auto is_nothing = x.from.empty() && x.after.empty();
-  auto is_repeated = !fresh && before.what == x;
+    std::equal(message.from.begin(), message.from.end(), has->from.begin(),
+               has->from.end(), [](auto& a, auto& b) { return a.node == b; });
+  auto is_nothing = message.from.empty() && message.after.empty();
+  auto is_repeated = !fresh && before.what == message;
   if ((fresh ? is_nothing : is_repeated) && same_as_it_says
-      && x.after == has->after)
+      && message.after == has->after)
     return;
   if (is_repeated && now() - before.when < before.again)
     return plan_at(before.when + before.again);
   if (is_repeated && has->missing >= before.missing)
     first.again = std::min(2 * before.again, seldom_again);
   before = first;
-  log_event(
-    log_level::info, "chains", "set_sources",
-    {{"node", node},
-     {"model", has->model},
-     x.after.empty()
-       ? log_field{"from", joined(x.from, ", ", [](auto& y) { return y.node; })}
-       : log_field{"after", x.after}});
-  self_->send(caf::actor_cast<relay_actor>(hosts_.at(node).relay), x);
+  log_event(log_level::info, "chains", "set_sources",
+            {{"node", node},
+             {"model", has->model},
+             message.after.empty()
+               ? log_field{"from", joined(message.from, ", ",
+                                          [](auto& y) { return y.node; })}
+               : log_field{"after", message.after}});
+  self_->send(caf::actor_cast<relay_actor>(hosts_.at(node).relay), message);
 }
 
-/// The fastest of late: at any time others may hold it up.
+/// Records the highest recent rate of each host, with decay: a single rate is
+/// low when other hosts delay it.
 void chain_controller_state::learn_speeds(const chain_book& book) {
   constexpr auto half_life = 60.;
   for (auto& node : book.hosts())
@@ -389,12 +406,12 @@ void chain_controller_state::on_tick() {
   pin_sources();
   if (std::exchange(copies_changed_, false))
     send_pinned_contents();
-  // At most so often, for one may have nothing to get for long.
+  // A stalled host may stay due for long: bounds the rate of plans.
   if (next != far_future)
     plan_at(std::max(next, now() + options_.patience / 4));
 }
 
-/// Adds a node of a chain to what is shown of it.
+/// Adds a node to the status of its chain.
 void chain_controller_state::show(const std::string& node,
                                   const std::string& after,
                                   chain_status& in) const {
@@ -413,7 +430,7 @@ void chain_controller_state::show(const std::string& node,
   }
   if (auto i = rates_.find({node, in.content});
       i != rates_.end() && x->trouble.empty()) {
-    // None where nothing has come for several times as long as that takes.
+    // 0 after a pause of more than three chunks' time.
     auto& r = i->second;
     auto idle = to_seconds(now() - r.since);
     hop.rate = idle * r.per_second > static_cast<double>(3 * bytes_of_chunk(*x))
@@ -442,7 +459,7 @@ chain_list chain_controller_state::on_get_chains() const {
   return out;
 }
 
-/// Takes down how fast a host gets what it wants.
+/// Measures the rate at which a host receives each wanted content.
 void chain_controller_state::measure(const content_report& before,
                                      const content_report& after) {
   for (auto& x : after.contents) {

@@ -8,16 +8,16 @@ namespace millrace {
 
 struct chain_options {
   bus* net = nullptr;
-  /// A relay that gets nothing for so long, although it could, is not to hold
-  /// up others; for larger chunks than a real bundle's, longer in proportion.
+  /// Time without a chunk after which a relay is moved to the end of its chain.
+  /// In proportion longer for chunks above `chunk_bytes`.
   microseconds patience{500'000};
   bulk_topology topology = bulk_topology::chain;
   std::shared_ptr<metrics> counts;
 };
 
-/// Knows which hosts have which contents, and has those that want one stand in
-/// chains; see chain_book. What it says to a relay is whom to get a content
-/// from: all else, and what happens without it, is between relays.
+/// Records the contents of all hosts and plans chains for the wanted contents;
+/// see chain_book. Sends relays the sources of each content. Relays transfer
+/// the chunks among themselves, also while no controller is up.
 chain_controller_actor::behavior_type chain_controller(
   chain_controller_actor::stateful_pointer<struct chain_controller_state> self,
   chain_options options);

@@ -18,32 +18,33 @@ struct chain_controller_state {
   start(chain_controller_actor::stateful_pointer<chain_controller_state> self,
         chain_options options);
 
-  void on_content_report(content_report& x);
-  void on_peer_down(const peer_down& x);
+  void on_content_report(content_report& message);
+  void on_peer_down(const peer_down& message);
   chain_list on_get_chains() const;
   void on_tick();
 
 private:
-  /// Of a content, chunks of it; none: all.
+  /// A content and its chunks; no chunks: all.
   using part = std::pair<std::string, std::vector<chunk_range>>;
 
-  /// Of nodes of one host that want a part.
+  /// The nodes of shared hosts that want a part.
   struct sharing {
-    std::map<std::string, std::string> first; ///< by host: who gets it
-    std::map<std::string, std::string> waits; ///< by node: for whom
+    std::map<std::string, std::string> first; ///< by host: node that fetches
+    std::map<std::string, std::string> waits; ///< by waiting node: that node
   };
 
+  /// The last set_sources to a node.
   struct order {
     set_sources what;
     timestamp when;
-    nanoseconds again{0}; ///< after that, if it has not done it
-    uint64_t missing = 0; ///< as the node said then
+    nanoseconds again{0}; ///< time until it is repeated
+    uint64_t missing = 0; ///< chunks that the node lacked at `when`
   };
 
-  /// Of what nobody could give again.
+  /// The node that must not evict the last copy of a content.
   struct keeper {
     std::string node;
-    std::string before; ///< who was told to keep it until then
+    std::string before; ///< the keeper before `since`
     timestamp since;
   };
 
@@ -52,7 +53,7 @@ private:
     timestamp since;
   };
 
-  /// By node, and what that wants.
+  /// By node and content.
   template <class T>
   using by_content = std::map<std::pair<std::string, std::string>, T>;
 
@@ -63,12 +64,12 @@ private:
   void note(const std::string& content);
   nanoseconds patience_for(const std::string& content) const;
   void plan(const part& what, chain_book& book);
-  void share(const part& what, sharing& x) const;
-  void say(const std::string& node, const set_sources& x);
+  void share(const part& what, sharing& state) const;
+  void say(const std::string& node, const set_sources& message);
   void learn_speeds(const chain_book& book);
   void pin_sources();
   std::vector<content_copies> copies() const;
-  std::string best_keeper(const content_copies& x) const;
+  std::string best_keeper(const content_copies& copies) const;
   void send_pinned_contents();
   std::optional<chain_book::standing> stands_in(const std::string& node,
                                                 const part& what) const;
@@ -84,13 +85,14 @@ private:
   chain_options options_;
   std::optional<counter> passed_over_;
   std::map<std::string, content_report> hosts_;
-  std::map<part, chain_book> books_;                   ///< of what is wanted
-  std::map<part, sharing> sharing_;                    ///< of the same
-  by_content<order> said_;                             ///< last
-  std::set<std::pair<std::string, std::string>> held_; ///< node, content
-  std::map<std::string, pinned_contents> last_said_;   ///< by node
-  std::map<std::string, keeper> keepers_; ///< of last copies, by content
-  /// By node, as standing has it, and when that was so.
+  std::map<part, chain_book> books_; ///< wanted parts
+  std::map<part, sharing> sharing_;  ///< wanted parts
+  by_content<order> said_;
+  /// Node and content of each pin_content in force.
+  std::set<std::pair<std::string, std::string>> held_;
+  std::map<std::string, pinned_contents> last_said_; ///< by node
+  std::map<std::string, keeper> keepers_;            ///< by content
+  /// By node: chunks a second, as in standing, and when it was measured.
   std::map<std::string, std::pair<double, timestamp>> speeds_;
   bool copies_changed_ = false;
   by_content<rate> rates_;

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <functional>
 
-#include "actors/cache/cache.hpp"
 #include "models/travelling_bundle.hpp"
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
 #include "transport/bulk/bundle_content.hpp"
+#include "transport/describe.hpp"
 
 namespace millrace {
 
@@ -17,12 +17,12 @@ namespace {
 /// Changes that follow each other are reported together.
 constexpr auto report_delay = 20ms;
 
-/// To open a bundle that is here.
+/// Timeout for the cache to open a bundle of the disk.
 constexpr caf::timespan bundle_patience = 60min;
 
-/// A start that nobody has the model for is to fail some time: after so long in
-/// which nothing came, of that so long in which nobody could give it. Those
-/// behind one that fails need not wait all that once more.
+/// A fetch fails after longest_quiet without a chunk, if it also had no source
+/// for least_alone. The second time is short, so that receivers behind a failed
+/// one fail soon after it.
 constexpr auto longest_quiet = 60s;
 constexpr auto least_alone = 15s;
 
@@ -34,13 +34,13 @@ void relay_state::start(relay_actor::stateful_pointer<relay_state> self,
   options_ = std::move(options);
   set_common_handlers(self);
   sources_lost_ = options_.counts->sources_lost();
-  options_.port->clear(); // of what one asked for that was lost
+  options_.port->clear(); // orders of a crashed relay
   options_.net->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self->ctrl()),
                           "");
   if (auto cache = options_.net->resolve("./cache")) // from before a crash
     self->request(caf::actor_cast<cache_actor>(cache), 5s, get_contents{})
       .then([this](const contents_here& x) { adopt(x); },
-            [](const caf::error&) { /* it will say what it has */ });
+            [](const caf::error&) { /* the cache sends bundle_list */ });
   report_soon();
 }
 
@@ -50,20 +50,20 @@ timestamp relay_state::now() const {
 
 // -- what this host has -------------------------------------------------------
 
-void relay_state::on_bundle_list(const bundle_list& x) {
+void relay_state::on_bundle_list(const bundle_list& message) {
   for (auto& [id, c] : contents_)
     c.here = c.lasts = false;
-  for (auto* some : {&x.models, &x.kept})
+  for (auto* some : {&message.models, &message.kept})
     for (auto& info : *some)
       if (!info.content.empty()) {
         auto& c = contents_[info.content];
         c.info = info;
         c.here = true;
-        c.lasts |= some == &x.models;
+        c.lasts |= some == &message.models;
       }
   for (auto& [id, c] : contents_)
     if (!c.here && !c.wants && c.bytes && c.bytes->weights_file
-        && c.bytes->weights_file->is_given_up()) { // broken, on the disk
+        && c.bytes->weights_file->is_given_up()) { // corrupt on the disk
       options_.port->withdraw(id);
       c = {};
     }
@@ -72,15 +72,15 @@ void relay_state::on_bundle_list(const bundle_list& x) {
     return !c.here && !c.bytes && !c.wants;
   });
   for (auto& [id, c] : contents_)
-    if (c.held && c.here && !c.bytes) // the cache may have been away
+    if (c.held && c.here && !c.bytes) // the cache may have restarted
       on_pin_content({id, true});
   report_soon();
 }
 
-/// What the relay before it had got is given to others again.
-void relay_state::adopt(const contents_here& x) {
-  on_bundle_list(x.disk);
-  for (auto& y : x.memory) {
+/// Offers the contents that a crashed relay had fetched.
+void relay_state::adopt(const contents_here& message) {
+  on_bundle_list(message.disk);
+  for (auto& y : message.memory) {
     auto& c = contents_[y.content];
     if (c.bytes || c.wants)
       continue;
@@ -101,8 +101,8 @@ contents_here relay_state::on_get_contents() const {
   return out;
 }
 
-/// Has others ask for it, even before anything of it is there, so that the
-/// whole chain stands when its first chunk comes.
+/// Lets other hosts request a content, also before it has arrived: the whole
+/// chain stands when its first chunk arrives.
 void relay_state::offer(const std::string& id, content& c) {
   std::shared_ptr<bulk_content> travels;
   if (c.bytes) {
@@ -117,35 +117,35 @@ void relay_state::offer(const std::string& id, content& c) {
 }
 
 std::function<void(const error&)>
-relay_state::broken_teller(const std::string& id, const bundle& x) {
-  return [id, folder = x.directory,
+relay_state::broken_teller(const std::string& id, const bundle& opened) {
+  return [id, folder = opened.directory,
           tell = teller<content_broken>(self_)](auto& why) {
     tell({id, folder, std::make_shared<const error>(why)});
   };
 }
 
-/// Its cache says then what is here yet.
-void relay_state::on_broken(const content_broken& x) {
+/// The cache answers with the bundles that are left.
+void relay_state::on_broken(const content_broken& message) {
   if (auto cache = options_.net->resolve("./cache"))
-    self_->send(caf::actor_cast<cache_actor>(cache), x);
+    self_->send(caf::actor_cast<cache_actor>(cache), message);
 }
 
-void relay_state::on_pin_content(const pin_content& x) {
-  auto i = contents_.find(x.content);
+void relay_state::on_pin_content(const pin_content& message) {
+  auto i = contents_.find(message.content);
   if (i == contents_.end())
     return;
   auto& c = i->second;
-  c.held = x.on;
-  if (!x.on)
-    return close(x.content, c);
+  c.held = message.on;
+  if (!message.on)
+    return close(message.content, c);
   auto cache = options_.net->resolve("./cache");
   if (c.bytes || !cache)
     return;
-  fetch all{c.info.model, c.info.version,          {},
-            x.content,    transfer_rank::prefetch, c.info.bytes};
+  fetch all{c.info.model,    c.info.version,          {},
+            message.content, transfer_rank::prefetch, c.info.bytes};
   self_->request(caf::actor_cast<cache_actor>(cache), bundle_patience, all)
-    .then([this, id = x.content](const fetched& y) { on_held(id, y); },
-          [id = x.content, model = c.info.model](const caf::error& why) {
+    .then([this, id = message.content](const fetched& y) { on_held(id, y); },
+          [id = message.content, model = c.info.model](const caf::error& why) {
             log_event(log_level::warning, "relay", "cannot_pin",
                       {{"model", model},
                        {"content", id},
@@ -153,42 +153,41 @@ void relay_state::on_pin_content(const pin_content& x) {
           });
 }
 
-void relay_state::on_pinned_contents(const pinned_contents& x) {
-  pinned_contents_ = x;
+void relay_state::on_pinned_contents(const pinned_contents& message) {
+  pinned_contents_ = message;
   if (auto cache = options_.net->resolve("./cache"))
-    self_->send(caf::actor_cast<cache_actor>(cache), x);
+    self_->send(caf::actor_cast<cache_actor>(cache), message);
 }
 
-/// Its room is needed for something else; whoever gets it from here finds
-/// another.
-void relay_state::on_drop_content(const drop_content& x) {
-  auto i = contents_.find(x.content);
+/// The cache needs the memory; receivers of this host get another source.
+void relay_state::on_drop_content(const drop_content& message) {
+  auto i = contents_.find(message.content);
   if (i == contents_.end())
     return;
   if (i->second.wants)
-    return fail(x.content, i->second,
-                {ec::cancelled, "nobody needs it from others any more", {}});
-  if (i->second.here) { // it may be used from there
-    close(x.content, i->second);
-    return i->second.held ? on_pin_content({x.content, true}) : void();
+    return fail(message.content, i->second,
+                {ec::cancelled, "no replica here needs it any longer", {}});
+  if (i->second.here) { // still usable from the disk
+    close(message.content, i->second);
+    return i->second.held ? on_pin_content({message.content, true}) : void();
   }
-  options_.port->stop(x.content);
-  options_.port->withdraw(x.content);
+  options_.port->stop(message.content);
+  options_.port->withdraw(message.content);
   contents_.erase(i);
   report_soon();
 }
 
-void relay_state::on_held(const std::string& id, const fetched& x) {
+void relay_state::on_held(const std::string& id, const fetched& message) {
   auto i = contents_.find(id);
   if (i == contents_.end() || !i->second.held)
     return;
-  i->second.bytes = x.content;
+  i->second.bytes = message.content;
   i->second.found = true;
   offer(id, i->second);
   report_soon();
 }
 
-/// What is on the disk anyway need not be open for others.
+/// Closes a content that is on the disk and not fetched.
 void relay_state::close(const std::string& id, content& c) {
   if (!c.here || c.wants || !c.bytes)
     return;
@@ -199,34 +198,34 @@ void relay_state::close(const std::string& id, content& c) {
   report_soon();
 }
 
-// -- what it gets -------------------------------------------------------------
+// -- contents in transfer -----------------------------------------------------
 
-/// Who does, now.
+/// The current sources, as text.
 std::string relay_state::giver_of(const content& c) {
   return c.from.empty() ? "other hosts"
                         : joined(c.from, " + ", std::identity{});
 }
 
-/// Whether all that layers need is there.
+/// Whether all chunks of the layers are here.
 bool relay_state::has(const content& c, const layer_range& layers) {
   return c.found && travelling::has(*c.bytes, layers.first, layers.last);
 }
 
-caf::result<fetched> relay_state::on_fetch(const fetch& x) {
-  if (auto i = contents_.find(x.content);
-      i != contents_.end() && has(i->second, x.layers))
+caf::result<fetched> relay_state::on_fetch(const fetch& request) {
+  if (auto i = contents_.find(request.content);
+      i != contents_.end() && has(i->second, request.layers))
     return fetched{i->second.bytes, i->second.info, "memory"};
   auto promise = self_->make_response_promise<fetched>();
-  auto& c = contents_[x.content];
-  c.info.model = x.model;
-  c.info.version = x.version;
+  auto& c = contents_[request.content];
+  c.info.model = request.model;
+  c.info.version = request.version;
   if (!c.bytes)
-    c.info.bytes = x.bytes;
-  c.rank = c.wants ? std::min(c.rank, x.rank) : x.rank;
+    c.info.bytes = request.bytes;
+  c.rank = c.wants ? std::min(c.rank, request.rank) : request.rank;
   if (!c.wants && !c.bytes)
-    c.layers = x.layers;
-  else if (c.layers != x.layers)
-    c.layers = {}; // more than one part: all of them
+    c.layers = request.layers;
+  else if (c.layers != request.layers)
+    c.layers = {}; // several parts: fetch all layers
   if (!std::exchange(c.wants, true))
     c.quiet = now();
   if (c.found)
@@ -234,8 +233,8 @@ caf::result<fetched> relay_state::on_fetch(const fetch& x) {
   else
     c.waiting.push_back(promise);
   if (!c.bytes)
-    offer(x.content, c);
-  pull(x.content, c);
+    offer(request.content, c);
+  pull(request.content, c);
   report_soon();
   return promise;
 }
@@ -248,7 +247,7 @@ void relay_state::pull(const std::string& id, content& c) {
   if (c.bytes)
     if (auto known = make_bulk_content(c.bytes, broken_teller(id, *c.bytes)))
       order.known = std::move(*known);
-  // What `begin` makes `wanted` looks at, on the same thread.
+  // `begin` sets it, `wanted` reads it, in the same thread.
   auto made = std::make_shared<std::shared_ptr<const bundle>>(c.bytes);
   order.begin = [id, made, layers = c.layers, memory = options_.memory,
                  tell = teller<content_begun>(self_),
@@ -265,7 +264,7 @@ void relay_state::pull(const std::string& id, content& c) {
         tell_found(
           {id, y ? nullptr : std::make_shared<const error>(y.failure())});
       });
-    return make_bulk_content(std::move(x), [](auto&) { /* it is in memory */ });
+    return make_bulk_content(std::move(x), [](auto&) { /* not on the disk */ });
   };
   order.wanted = [made, layers = c.layers](auto&) {
     return travelling::chunks_for(**made, layers.first, layers.last);
@@ -280,35 +279,35 @@ void relay_state::pull(const std::string& id, content& c) {
   options_.port->pull(std::move(order));
 }
 
-void relay_state::on_begun(const content_begun& x) {
-  auto i = contents_.find(x.content);
+void relay_state::on_begun(const content_begun& message) {
+  auto i = contents_.find(message.content);
   if (i == contents_.end())
     return;
   auto& c = i->second;
-  c.bytes = x.bytes;
+  c.bytes = message.bytes;
   c.found = false;
   c.info = describe(*c.bytes, {});
-  c.missing = 0; // until the port says more
+  c.missing = 0; // until the next content_got
   for (auto& some :
        travelling::chunks_for(*c.bytes, c.layers.first, c.layers.last))
     c.missing += some.size();
-  offer(x.content, c);
+  offer(message.content, c);
   report_soon();
 }
 
-void relay_state::on_found(const content_found& x) {
-  auto i = contents_.find(x.content);
+void relay_state::on_found(const content_found& message) {
+  auto i = contents_.find(message.content);
   if (i == contents_.end() || !i->second.bytes)
     return;
   auto& c = i->second;
-  if (x.why)
-    return fail(x.content, c, *x.why);
+  if (message.why)
+    return fail(message.content, c, *message.why);
   c.found = true;
   for (auto& promise : std::exchange(c.waiting, {}))
     promise.deliver(fetched{c.bytes, c.info, giver_of(c)});
 }
 
-/// It does not come.
+/// Ends a fetch with an error.
 void relay_state::fail(const std::string& id, content& c, const error& why) {
   for (auto& promise : std::exchange(c.waiting, {}))
     promise.deliver(to_caf(why));
@@ -336,71 +335,73 @@ void relay_state::give_up_alone() {
     auto& c = contents_.at(id);
     auto why = c.last_loss.empty() ? "" : "; the last: " + c.last_loss;
     fail(id, c,
-         {ec::unavailable, "nobody has given it for a minute" + why, {}});
+         {ec::unavailable, "no host has sent it for a minute" + why, {}});
   }
 }
 
-void relay_state::on_got(const content_got& x) {
-  auto i = contents_.find(x.content);
-  if (i == contents_.end() || !i->second.wants || x.pull != i->second.pull)
+void relay_state::on_got(const content_got& message) {
+  auto i = contents_.find(message.content);
+  if (i == contents_.end() || !i->second.wants
+      || message.pull != i->second.pull)
     return;
   auto& c = i->second;
-  c.missing = x.missing;
+  c.missing = message.missing;
   c.quiet = now();
   c.alone = far_future;
   c.last_loss.clear();
   if (c.missing == 0) {
     c.from.clear();
     c.wants = false;
-    options_.port->stop(x.content);
+    options_.port->stop(message.content);
     log_event(log_level::info, "relay", "arrived",
-              {{"model", c.info.model}, {"content", x.content}});
+              {{"model", c.info.model}, {"content", message.content}});
   }
   report_soon();
 }
 
-void relay_state::on_lost(const content_lost& x) {
-  auto i = contents_.find(x.content);
+void relay_state::on_lost(const content_lost& message) {
+  auto i = contents_.find(message.content);
   if (i == contents_.end())
     return;
-  std::erase(i->second.from, x.node);
+  std::erase(i->second.from, message.node);
   sources_lost_->add();
-  auto& text = x.why->text; // which may begin with its name
-  i->second.last_loss = text.starts_with(x.node) ? text : x.node + ": " + text;
+  auto& text = message.why->text; // may begin with the node's name
+  i->second.last_loss =
+    text.starts_with(message.node) ? text : message.node + ": " + text;
   log_event(log_level::warning, "relay", "source_lost",
             {{"model", i->second.info.model},
-             {"node", x.node},
-             {"error", x.why->text}});
+             {"node", message.node},
+             {"error", message.why->text}});
   report_soon();
 }
 
-void relay_state::on_set_sources(const set_sources& x) {
-  auto i = contents_.find(x.content);
+void relay_state::on_set_sources(const set_sources& message) {
+  auto i = contents_.find(message.content);
   if (i == contents_.end() || !i->second.wants)
     return;
   std::vector<bulk_source> sources;
   i->second.from.clear();
-  i->second.after = x.after;
-  for (auto& y : x.from) {
+  i->second.after = message.after;
+  for (auto& y : message.from) {
     i->second.from.push_back(y.node);
     sources.push_back({y.node, y.address, y.token, y.only});
   }
-  options_.port->pull_from(x.content, std::move(sources));
+  options_.port->pull_from(message.content, std::move(sources));
   report_soon();
 }
 
 // -- chain controllers --------------------------------------------------------
 
-void relay_state::on_peer_up(const peer_up& x) {
-  if (!x.peer.has_role("controller"))
+void relay_state::on_peer_up(const peer_up& message) {
+  if (!message.peer.has_role("controller"))
     return;
-  controllers_.insert(x.peer.name);
+  controllers_.insert(message.peer.name);
   report_soon();
 }
 
-void relay_state::on_peer_down(const peer_down& x) {
-  controllers_.erase(x.peer.name);
-  options_.port->forget(x.peer.name);
+void relay_state::on_peer_down(const peer_down& message) {
+  controllers_.erase(message.peer.name);
+  options_.port->forget(message.peer.name);
 }
 
 /// The first change after a while is reported at once.
@@ -439,7 +440,7 @@ content_state relay_state::content_state_of(const std::string& id,
   if (c.bytes && !c.here)
     out.only = travelling::chunks_for(*c.bytes, c.layers.first, c.layers.last);
   if (out.only == std::vector<chunk_range>{{0, out.chunks}})
-    out.only.clear(); // all: who wants that stands in one chain
+    out.only.clear(); // all chunks: the same chain as whole receivers
   out.token = c.token;
   out.wants = c.wants;
   out.rank = c.rank;

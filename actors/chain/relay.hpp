@@ -12,16 +12,16 @@ namespace millrace {
 struct relay_options {
   bus* net = nullptr;
   std::shared_ptr<bulk_port> port;
-  /// Makes memory for what comes.
+  /// Allocates memory for arriving contents.
   memory_maker memory = arriving_file::make;
-  /// Draws the secrets by which its contents are given.
+  /// Draws the token that a receiver of a content must present.
   std::function<std::string()> draw_token;
   std::shared_ptr<metrics> counts;
 };
 
-/// Gets contents from other hosts for its cache, and passes on what has come of
-/// them so far: its part of every running chain. Tells chain controllers what
-/// this host has and wants; they say from whom it is to get that.
+/// Fetches contents from other hosts for its cache, and relays chunks to the
+/// next host of each chain. Reports the contents that this host has and wants
+/// to chain controllers, which name the sources.
 relay_actor::behavior_type
 relay(relay_actor::stateful_pointer<struct relay_state> self,
       relay_options options);

@@ -23,14 +23,14 @@ void store_watch_state::look() {
   });
 }
 
-/// What was there before counts until something else could be read: a store
-/// that is out of reach for a while is not empty.
-void store_watch_state::on_read(const index_read& x) {
+/// Keeps the last index until another could be read: a store that cannot be
+/// reached for a while is not empty.
+void store_watch_state::on_read(const index_read& message) {
   self_->delayed_send(self_, options_.settings.look, tick::value);
-  auto& found = *x.content;
+  auto& found = *message.content;
   if (!found) {
     auto before = std::exchange(error_, found.failure().text);
-    if (before.empty()) { // it may say other words each time
+    if (before.empty()) { // once: the text may differ each time
       log_event(log_level::error, "store", "unreadable",
                 {{"store", options_.name}, {"error", error_}});
       report();
@@ -57,7 +57,7 @@ void store_watch_state::tell_owner() {
               stored_models{options_.name, models_, std::move(trouble)});
 }
 
-/// To the chain controller, as a relay of a host does.
+/// Reports to the chain controller, as the relay of a host does.
 void store_watch_state::report() {
   content_report out;
   out.node = std::string{store_prefix} + options_.name;

@@ -9,14 +9,15 @@ namespace millrace {
 
 struct store_watch_options {
   bus* net = nullptr;
-  std::string name; ///< of the store, in the config
+  std::string name; ///< name of the store in the config
   object_store_config settings;
   std::shared_ptr<object_store> store;
-  supervisor_actor owner; ///< hears what there is
+  supervisor_actor owner; ///< gets stored_models
 };
 
-/// Reads an object store's index now and then. To its node's chain controller
-/// the store is a host that has what is in it; hosts then read it themselves.
+/// Reads the index of an object store periodically and reports the store to the
+/// chain controller of its node as a host with the stored contents. Relays read
+/// the store directly.
 store_watch_actor::behavior_type
 store_watch(store_watch_actor::stateful_pointer<struct store_watch_state> self,
             store_watch_options options);

@@ -12,7 +12,7 @@ struct store_watch_state {
   void start(store_watch_actor::stateful_pointer<store_watch_state> self,
              store_watch_options options);
   void look();
-  void on_read(const index_read& x);
+  void on_read(const index_read& message);
   void report();
   store_status on_get_store() const;
 

@@ -25,36 +25,36 @@ timestamp observer_state::now() const {
 }
 
 /// Publishes at once: an operator waits for the effect.
-void observer_state::on_registered(const registered& x) {
-  next_->set_intent(x);
+void observer_state::on_registered(const registered& message) {
+  next_->set_intent(message);
   alarm_.set(self_, now());
 }
 
-void observer_state::on_nodes(const nodes_changed& x) {
-  next_->set_nodes(x.nodes, now());
+void observer_state::on_nodes(const nodes_changed& message) {
+  next_->set_nodes(message.nodes, now());
   publish_soon();
 }
 
-void observer_state::on_costs(const costs_changed& x) {
-  next_->set_costs(x.content);
+void observer_state::on_costs(const costs_changed& message) {
+  next_->set_costs(message.content);
   publish_soon();
 }
 
-void observer_state::on_machines(const machines_changed& x) {
-  next_->set_machines(x.pools, x.machines);
+void observer_state::on_machines(const machines_changed& message) {
+  next_->set_machines(message.pools, message.machines);
   publish_soon();
 }
 
-void observer_state::on_demand(const demand_report& x) {
-  if (!next_->add(x, now()))
+void observer_state::on_demand(const demand_report& message) {
+  if (!next_->add(message, now()))
     log_event(log_level::warning, "cluster_state", "report_ignored",
-              {{"node", x.node}, {"sequence", x.sequence}});
+              {{"node", message.node}, {"sequence", message.sequence}});
   publish_soon();
 }
 
 /// Publishes at once: requests wait for a model without a ready replica.
-void observer_state::on_pressure(const pressure& x) {
-  if (next_->add(x, now()))
+void observer_state::on_pressure(const pressure& message) {
+  if (next_->add(message, now()))
     alarm_.set(self_, now());
 }
 
@@ -67,7 +67,7 @@ void observer_state::on_tick() {
     publish();
 }
 
-/// While reports are missing the last plan stays; see count_policy.
+/// The last plan stays in force while reports are missing; see count_policy.
 void observer_state::check_gateways() {
   if (options_.demand_period == 0us)
     return;

@@ -17,12 +17,12 @@ struct observer_state {
              cluster_state_options options, placement_actor placement,
              autoscaler_actor autoscaler, provider_actor provider);
 
-  void on_registered(const registered& x);
-  void on_nodes(const nodes_changed& x);
-  void on_costs(const costs_changed& x);
-  void on_machines(const machines_changed& x);
-  void on_demand(const demand_report& x);
-  void on_pressure(const pressure& x);
+  void on_registered(const registered& message);
+  void on_nodes(const nodes_changed& message);
+  void on_costs(const costs_changed& message);
+  void on_machines(const machines_changed& message);
+  void on_demand(const demand_report& message);
+  void on_pressure(const pressure& message);
   demand_list on_get_demand() const;
   void on_tick();
 
@@ -36,9 +36,9 @@ private:
   cluster_state_options options_;
   placement_actor placement_;
   autoscaler_actor autoscaler_;
-  provider_actor provider_; ///< null: there are no pools
+  provider_actor provider_; ///< null: no pools
   std::optional<snapshot_builder> next_;
-  std::set<std::string> stale_; ///< gateways whose reports are overdue
+  std::set<std::string> stale_; ///< gateways with overdue reports
   timestamp published_;
   alarm alarm_;
 };

@@ -50,8 +50,8 @@ bool admission::is_full(uint64_t instance) const {
          || (sharing_.per_replica != 0 && held >= sharing_.per_replica);
 }
 
-/// Looks at each batch that waits, at most: routers give a replica no more than
-/// its credit, so there are few.
+/// Linear in waiting batches. There are few, because routers give a replica at
+/// most its credit.
 admission::queue::iterator admission::first_allowed() {
   auto i = waiting_.begin();
   if (limited_ == 0 && sharing_.per_replica == 0)
@@ -80,7 +80,7 @@ void admission::give_back(uint64_t instance) {
     replicas_.erase(i);
 }
 
-/// What the device has counts as the beginning of a wave.
+/// Batches on the device count as begun in the current wave.
 void admission::set_sharing(const device_sharing& sharing) {
   sharing_ = sharing;
   begun_ = held_;

@@ -10,10 +10,10 @@
 
 namespace millrace {
 
-/// Decides which batch a device begins next, and when. Batches wait in order of
-/// priority, then of arrival. A batch of a replica at its limit is passed
-/// over by later batches of other replicas, until one of its replica ends. The
-/// limits hold for the device, whichever gateways send the batches. Pure.
+/// Decides which batch a device begins next, and when. Batches wait by
+/// priority, then FIFO. While a replica is at its limit, later batches of other
+/// replicas overtake its batches. The limits hold for all gateways together.
+/// Pure.
 ///
 /// Wave is PALDIA's spatial part, then the serial rest (section 4.1, the sum in
 /// equation 1):
@@ -31,35 +31,34 @@ public:
                      batch{id, instance});
   }
 
-  /// The next batch for the device, if one may begin. Each is followed by one
-  /// call of ended or returned.
+  /// The next batch for the device; none: none may begin. The caller calls
+  /// ended or returned once for each batch.
   std::optional<uint64_t> next();
 
   /// A batch of the instance has run or failed on the device.
   void ended(uint64_t instance);
 
-  /// `next` returned a batch of the instance, and the device did not get it.
+  /// The device did not get a batch of the instance that `next` returned.
   void returned(uint64_t instance);
 
-  /// Batches that the device has stay there.
+  /// Changes the sharing. Batches on the device stay there.
   void set_sharing(const device_sharing& sharing);
   const device_sharing& sharing() const { return sharing_; }
 
-  /// Batches of a loaded instance that the device has at once; 0: only limited
+  /// Sets the most batches of a loaded instance on the device; 0: only limited
   /// by device_sharing::per_replica.
   void set_limit(uint64_t instance, uint32_t limit);
 
-  /// The instance is unloaded: its batches that wait are limited no more.
+  /// The instance is unloaded: its waiting batches have no limit from now on.
   void forget(uint64_t instance);
 
   size_t waiting() const { return waiting_.size(); }
 
-  /// Batches that may run on the device together now, whichever replicas they
-  /// are of; at least 1.
+  /// Most batches of all replicas that may run together now; at least 1.
   uint32_t places() const;
 
 private:
-  /// Batches that a lane has in mode lanes: one runs, one is next.
+  /// Batches per lane in mode lanes: one runs, one is next.
   static constexpr uint32_t per_lane = 2;
 
   struct batch {
@@ -69,7 +68,7 @@ private:
   struct replica_room {
     bool loaded = false; ///< between set_limit and forget
     uint32_t limit = 0;
-    uint32_t held = 0; ///< batches that the device has
+    uint32_t held = 0; ///< batches on the device
   };
   using queue = std::map<std::pair<int64_t, uint64_t>, batch>;
 
@@ -83,8 +82,8 @@ private:
   queue waiting_;
   std::unordered_map<uint64_t, replica_room> replicas_; ///< by instance
   size_t limited_ = 0; ///< loaded instances with a limit of their own
-  uint32_t held_ = 0;  ///< batches that the device has
-  uint64_t begun_ = 0; ///< since the current wave opened
+  uint32_t held_ = 0;  ///< batches on the device
+  uint64_t begun_ = 0; ///< batches begun since the current wave opened
   uint64_t next_ = 0;
 };
 

@@ -9,44 +9,49 @@ namespace millrace {
 
 namespace {
 
-/// A device that could not be opened is tried again, each time after six times
-/// as long, for it holds up all else.
+/// Pauses between attempts to open a device; each is six times the one before,
+/// because an attempt blocks the executor.
 constexpr nanoseconds made_again_first = 10s;
 constexpr nanoseconds made_again_last = 1h;
 
-/// From when on what it runs is of no use to anybody.
+/// A device counts as hung when no batch ends for this time after the deadlines
+/// of its running batches.
 constexpr auto stands_still_after = 1min;
 
 } // namespace
 
 template <class T>
-void completion_sender::tell(T x) {
+void completion_sender::tell(T message) {
   if (auto to = caf::actor_cast<caf::strong_actor_ptr>(to_))
-    to->enqueue(nullptr, caf::message_id{}, caf::make_message(std::move(x)),
-                host_);
+    to->enqueue(nullptr, caf::message_id{},
+                caf::make_message(std::move(message)), host_);
 }
 
-void completion_sender::on_loaded(instance_id x, result<load_report> report) {
-  tell(
-    device_loaded{x, std::make_shared<result<load_report>>(std::move(report))});
+void completion_sender::on_loaded(instance_id instance,
+                                  result<load_report> report) {
+  tell(device_loaded{instance,
+                     std::make_shared<result<load_report>>(std::move(report))});
 }
 
-void completion_sender::on_lost(instance_id x, error why) {
-  tell(device_lost{x, std::make_shared<const error>(std::move(why))});
+void completion_sender::on_lost(instance_id instance, error why) {
+  tell(device_lost{instance, std::make_shared<const error>(std::move(why))});
 }
 
 void completion_sender::on_executed(execution_report report) {
-  tell(device_executed{std::make_shared<execution_report>(std::move(report))});
+  tell(std::move(report));
 }
 
-void completion_sender::on_usable(result<void> x) {
+void completion_sender::on_usable(result<void> outcome) {
   tell(device_usable{
-    x ? nullptr : std::make_shared<const error>(std::move(x.failure()))});
+    outcome ? nullptr
+            : std::make_shared<const error>(std::move(outcome.failure()))});
 }
 
-void completion_sender::on_arrival(instance_id x, const result<void>& there) {
-  tell(weights_arrived{
-    x, there ? nullptr : std::make_shared<const error>(there.failure())});
+void completion_sender::on_arrival(instance_id instance,
+                                   const result<void>& there) {
+  tell(weights_arrived{instance,
+                       there ? nullptr
+                             : std::make_shared<const error>(there.failure())});
 }
 
 void executor_state::start(
@@ -76,7 +81,8 @@ void executor_state::start(
   make_device();
 }
 
-/// Without one nothing can run there, as when one fails later.
+/// Opens the device. If that fails, the executor is out of service, as when a
+/// device fails later.
 void executor_state::make_device() {
   auto made = make_(*listener_);
   if (made) {
@@ -93,98 +99,103 @@ timestamp executor_state::now() const {
   return self_->clock().now();
 }
 
-caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
+caf::result<stage_loaded> executor_state::on_load(const load_stage& request) {
   if (!trouble_.empty())
     return to_caf(error{ec::cancelled, trouble_});
-  // However a replica ends, it leaves nothing behind. Asked before the promise,
-  // which takes the sender with it.
+  // The instance is unloaded when its replica ends. make_response_promise takes
+  // the sender, so the replica is read before.
   if (auto owner = self_->current_sender()) {
     self_->monitor(caf::actor_cast<caf::actor>(owner));
-    owners_[x.instance] = owner;
+    owners_[request.instance] = owner;
   }
   auto promise = self_->make_response_promise<stage_loaded>();
   ++loads_;
-  queue_->set_limit(x.instance, x.concurrency);
-  loading_[x.instance] = {promise, x.extends_replica, now()};
-  auto& weights = x.content->weights_file;
-  auto needed = chunks_of(*x.content, x.first_layer, x.last_layer);
+  queue_->set_limit(request.instance, request.concurrency);
+  loading_[request.instance] = {promise, request.extends_replica, now()};
+  auto& weights = request.content->weights_file;
+  auto needed =
+    chunks_of(*request.content, request.first_layer, request.last_layer);
   auto arriving = weights && !weights->has(needed);
-  device_->load({x.instance, x.content, x.first_layer, x.last_layer,
-                 x.max_batch, static_cast<uint32_t>(x.threads), x.share,
-                 x.trusted, x.extends_replica, x.skip_warm_up, arriving},
-                now());
+  device_->load(
+    {request.instance, request.content, request.first_layer, request.last_layer,
+     request.max_batch, static_cast<uint32_t>(request.threads), request.share,
+     request.trusted, request.extends_replica, request.skip_warm_up, arriving},
+    now());
   if (arriving)
-    weights->when(needed, [to = listener_, id = x.instance](auto& there) {
+    weights->when(needed, [to = listener_, id = request.instance](auto& there) {
       to->on_arrival(id, there);
     });
   arm();
   return promise;
 }
 
-void executor_state::on_weights_arrived(const weights_arrived& x) {
-  auto i = loading_.find(x.instance);
+void executor_state::on_weights_arrived(const weights_arrived& message) {
+  auto i = loading_.find(message.instance);
   if (i == loading_.end())
     return;
   i->second.came = now() - i->second.begun;
   device_->on_arrival(
-    x.instance, x.failure ? result<void>{*x.failure} : result<void>{}, now());
+    message.instance,
+    message.failure ? result<void>{*message.failure} : result<void>{}, now());
   arm();
 }
 
-void executor_state::on_unload(const unload_stage& x) {
+void executor_state::on_unload(const unload_stage& message) {
   auto from = self_->current_sender();
-  auto owner = owners_.find(x.instance);
+  auto owner = owners_.find(message.instance);
   if (from && owner != owners_.end() && owner->second->id() == from->id())
-    forget(x.instance);
+    forget(message.instance);
 }
 
-void executor_state::on_device_loaded(const device_loaded& x) {
-  auto i = loading_.find(x.instance);
+void executor_state::on_device_loaded(const device_loaded& message) {
+  auto i = loading_.find(message.instance);
   if (i == loading_.end())
     return;
   auto [promise, extends_replica, begun, came] = std::move(i->second);
   loading_.erase(i);
-  if (!*x.report) {
-    device_->unload(x.instance);
-    queue_->forget(x.instance);
-    owners_.erase(x.instance);
-    promise.deliver(to_caf(x.report->failure()));
+  if (!*message.report) {
+    device_->unload(message.instance);
+    queue_->forget(message.instance);
+    owners_.erase(message.instance);
+    promise.deliver(to_caf(message.report->failure()));
     return;
   }
-  auto& report = **x.report;
-  memory_[x.instance] = {report.memory.value, extends_replica, report.confined};
+  auto& report = **message.report;
+  memory_[message.instance] = {report.memory.value, extends_replica,
+                               report.confined};
   report_memory();
-  promise.deliver(stage_loaded{x.instance, report.memory.value,
+  promise.deliver(stage_loaded{message.instance, report.memory.value,
                                to_us(report.load), to_us(report.warm_up),
                                report.confined, to_us(came)});
 }
 
-void executor_state::on_device_lost(const device_lost& x) {
-  lose(x.instance, *x.why);
+void executor_state::on_device_lost(const device_lost& message) {
+  lose(message.instance, *message.why);
 }
 
-void executor_state::lose(instance_id x, const error& why) {
-  auto owner = owners_.find(x);
+void executor_state::lose(instance_id instance, const error& why) {
+  auto owner = owners_.find(instance);
   if (owner == owners_.end())
     return;
-  log_event(log_level::warning, "executor", "instance_lost",
-            {{"device", info_.id}, {"instance", x}, {"reason", why.text}});
+  log_event(
+    log_level::warning, "executor", "instance_lost",
+    {{"device", info_.id}, {"instance", instance}, {"reason", why.text}});
   auto excused = why.code == ec::deadline_exceeded // see device_listener
                  || why.code == ec::cancelled;
   self_->send(caf::actor_cast<replica_actor>(owner->second),
-              stage_lost{x, why.text, excused});
-  forget(x);
+              stage_lost{instance, why.text, excused});
+  forget(instance);
 }
 
-void executor_state::on_device_usable(const device_usable& x) {
-  if (std::exchange(stands_still_, false) && x.why_not)
-    trouble_.clear(); // what the device says counts for more
-  set_trouble(x.why_not ? x.why_not->text : std::string{});
+void executor_state::on_device_usable(const device_usable& message) {
+  if (std::exchange(stands_still_, false) && message.why_not)
+    trouble_.clear(); // the device's own report replaces the hang
+  set_trouble(message.why_not ? message.why_not->text : std::string{});
 }
 
 void executor_state::set_trouble(std::string text) {
   if (text.empty() == trouble_.empty())
-    return; // what was said first is the cause
+    return; // the first report names the cause
   trouble_ = std::move(text);
   auto& device = info_.id;
   log_event(trouble_.empty() ? log_level::info : log_level::error, "executor",
@@ -206,8 +217,8 @@ void executor_state::set_trouble(std::string text) {
 }
 
 /// When the device counts as hung, unless a running batch ends before. Confined
-/// code never makes a device hang: its process is ended. Free lanes do not
-/// count where a limit keeps waiting batches from them.
+/// code never hangs a device, because its process is killed. Lanes that a limit
+/// keeps free do not count.
 timestamp executor_state::stands_still_at() const {
   auto places = queue_->places();
   auto may_begin = given_.size() < places && queue_->waiting() == 0;
@@ -225,14 +236,14 @@ timestamp executor_state::stands_still_at() const {
   return out + stands_still_after;
 }
 
-void executor_state::forget(instance_id x) {
+void executor_state::forget(instance_id instance) {
   if (device_)
-    device_->unload(x);
-  queue_->forget(x);
-  loading_.erase(x);
-  memory_.erase(x);
-  owners_.erase(x);
-  solo_.erase(x);
+    device_->unload(instance);
+  queue_->forget(instance);
+  loading_.erase(instance);
+  memory_.erase(instance);
+  owners_.erase(instance);
+  solo_.erase(instance);
   report_memory();
 }
 
@@ -253,7 +264,7 @@ void executor_state::report_memory() {
 device_load executor_state::on_get_load() const {
   auto& info = info_;
   auto since = now();
-  // What runs: the first that it was given.
+  // The device runs its oldest batches.
   auto running = std::min<size_t>(given_.size(), std::max(1u, info.lanes));
   for (size_t i = 0; i < running; ++i)
     since = std::min(since, work_.at(given_[i]).useless);
@@ -269,42 +280,43 @@ device_load executor_state::on_get_load() const {
           queue_->sharing()};
 }
 
-void executor_state::on_tune(const tune_stage& x) {
-  if (!owners_.contains(x.instance))
+void executor_state::on_tune(const tune_stage& message) {
+  if (!owners_.contains(message.instance))
     return;
-  queue_->set_limit(x.instance, x.concurrency);
-  if (x.threads != 0)
-    device_->set_threads(x.instance, x.threads);
+  queue_->set_limit(message.instance, message.concurrency);
+  if (message.threads != 0)
+    device_->set_threads(message.instance, message.threads);
   feed();
 }
 
-caf::result<device_sharing> executor_state::on_share(const share_device& x) {
-  if (auto fits = check_at_once(x.sharing, info_.lanes); !fits)
+caf::result<device_sharing>
+executor_state::on_share(const share_device& request) {
+  if (auto fits = check_at_once(request.sharing, info_.lanes); !fits)
     return to_caf(std::move(fits.failure())
                     .within("device '" + info_.id + "': sharing.at_once"));
-  queue_->set_sharing(x.sharing);
+  queue_->set_sharing(request.sharing);
   feed();
   return queue_->sharing();
 }
 
-caf::result<ack> executor_state::on_slow(const slow_device& x) {
-  if (!device_->slow_down(x.factor, now()))
+caf::result<ack> executor_state::on_slow(const slow_device& request) {
+  if (!device_->slow_down(request.factor, now()))
     return to_caf(
       {ec::bad_request, "device '" + info_.id + "' is not emulated", {}});
   arm();
   return ack{};
 }
 
-void executor_state::on_execute(execute& x) {
+void executor_state::on_execution(execution& batch) {
   auto id = ++last_;
-  queue_->push(id, x.instance, x.priority);
-  work_.emplace(id, work{std::move(x), self_->current_sender(), now()});
+  queue_->push(id, batch.instance, batch.priority);
+  work_.emplace(id, work{std::move(batch), self_->current_sender(), now()});
   feed();
 }
 
-void executor_state::on_abandon(const abandon& x) {
+void executor_state::on_abandon(const abandon& message) {
   for (auto& [id, w] : work_)
-    if (w.what.id == x.id && w.from == self_->current_sender()) {
+    if (w.what.id == message.id && w.from == self_->current_sender()) {
       w.unwanted.request_stop();
       w.useless = std::min(w.useless, now());
     }
@@ -318,22 +330,22 @@ void executor_state::feed() {
       queue_->returned(w.what.instance);
       answer(std::move(work_.extract(*id).mapped()),
              {*id, 0,
-              error{ec::unavailable, "what it had loaded was lost before"},
+              error{ec::unavailable, "the instance was lost before the batch"},
               now(), now()});
       continue;
     }
     given_.push_back(*id);
-    device_->execute({*id, w.what.instance, w.what.share, w.what.priority,
-                      w.what.until.at, std::move(w.what.items),
-                      std::move(w.what.rows), w.what.meters_memory,
-                      w.unwanted.get_token(), w.what.soonest.at},
-                     now());
+    auto items = std::exchange(w.what.items, {});
+    auto given = w.what;
+    given.id = *id;
+    given.items = std::move(items);
+    given.unwanted = w.unwanted.get_token();
+    device_->execute(std::move(given), now());
   }
   arm();
 }
 
-void executor_state::on_device_executed(const device_executed& x) {
-  auto& report = *x.report;
+void executor_state::on_report(execution_report& report) {
   auto i = work_.find(report.id);
   if (i == work_.end())
     return;
@@ -357,9 +369,9 @@ void executor_state::record(const work& done, const execution_report& report) {
               done.what.trace, std::move(lane));
 }
 
-/// Time that other batches on the device cost this one. A device that does not
-/// know it gets an estimate: the run's time beyond that of batches of as many
-/// requests that ran alone; 0 until some have.
+/// Time that a batch lost to other batches on the device. If the device does
+/// not measure it, an estimate: the run time minus that of equally large
+/// batches that ran alone; 0 until there are some.
 microseconds executor_state::interference_of(const work& done,
                                              const execution_report& report) {
   if (info_.lanes <= 1 || report.started == report.ended)
@@ -381,24 +393,14 @@ microseconds executor_state::interference_of(const work& done,
 void executor_state::answer(work done, execution_report report) {
   if (done.what.trace != 0 && spans_->on())
     record(done, report);
-  executed y;
-  y.id = done.what.id;
-  y.queue = to_us(report.started - done.arrived);
-  y.run = to_us(report.ended - report.started);
-  y.peak = report.peak;
-  y.interference = interference_of(done, report);
-  if (report.outputs) {
-    y.status = ec::ok;
-    y.outputs = std::move(*report.outputs);
-  } else {
-    y.status = report.outputs.failure().code;
-    y.text = report.outputs.failure().text;
-  }
-  self_->send(caf::actor_cast<replica_actor>(done.from), std::move(y));
+  report.id = done.what.id;
+  report.queue = to_us(report.started - done.arrived);
+  report.interference = interference_of(done, report);
+  self_->send(caf::actor_cast<replica_actor>(done.from), std::move(report));
 }
 
 void executor_state::on_tick() {
-  static_cast<void>(alarm_.rings(now())); // or others say that it may be due
+  static_cast<void>(alarm_.rings(now())); // other actors may send ticks as well
   if (!device_) {
     if (now() >= made_again_at_)
       make_device();
@@ -408,8 +410,8 @@ void executor_state::on_tick() {
   if (now() >= stands_still_at()) {
     stands_still_ = true;
     set_trouble(
-      "nothing has come of what it runs for a minute after that was of"
-      " use to nobody");
+      "device hung: no running batch finished within a minute after its"
+      " deadline");
   }
   arm();
 }
@@ -428,9 +430,9 @@ executor(executor_actor::stateful_pointer<executor_state> self,
   s.start(self, std::move(info), std::move(make), std::move(owner), host,
           std::move(counts), std::move(spans));
   return {
-    [&s](execute& x) { s.on_execute(x); },
+    [&s](execution& x) { s.on_execution(x); },
     [&s](const abandon& x) { s.on_abandon(x); },
-    [&s](const device_executed& x) { s.on_device_executed(x); },
+    [&s](execution_report& x) { s.on_report(x); },
     [&s](const load_stage& x) { return s.on_load(x); },
     [&s](const unload_stage& x) { s.on_unload(x); },
     [&s](get_load) { return s.on_get_load(); },

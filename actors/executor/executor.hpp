@@ -12,11 +12,11 @@ namespace millrace {
 using device_factory =
   std::function<result<std::unique_ptr<device>>(device_listener&)>;
 
-/// Owns one device. Batches wait here in order of priority and arrival, until
-/// the device's sharing and their replica's limit admit them (admission.hpp).
-/// By default the device has one more for each of its lanes, so that none waits
-/// for the actor. Completions of a device's threads arrive as messages, handled
-/// by `host` (null: CAF's own workers).
+/// Owns one device. Batches wait here by priority and arrival, until the
+/// sharing of the device and the limit of their replica admit them
+/// (admission.hpp). By default the device gets one more batch per lane than it
+/// runs, so that no lane waits for the actor. Completions of device threads
+/// arrive as messages, handled by `host` (null: CAF's own workers).
 ///
 /// A device is out of service, its replicas are lost and the supervisor gets a
 /// message in three cases, each until the device works again:

@@ -19,15 +19,15 @@ public:
     : to_(std::move(to)),
       host_(host) {}
 
-  void on_loaded(instance_id x, result<load_report> report) override;
-  void on_lost(instance_id x, error why) override;
+  void on_loaded(instance_id instance, result<load_report> report) override;
+  void on_lost(instance_id instance, error why) override;
   void on_executed(execution_report report) override;
-  void on_usable(result<void> x) override;
-  void on_arrival(instance_id x, const result<void>& there);
+  void on_usable(result<void> outcome) override;
+  void on_arrival(instance_id instance, const result<void>& there);
 
 private:
   template <class T>
-  void tell(T x);
+  void tell(T message);
 
   caf::weak_actor_ptr to_;
   caf::execution_unit* host_;
@@ -42,47 +42,47 @@ struct executor_state {
              caf::execution_unit* host, std::shared_ptr<metrics> counts,
              std::shared_ptr<span_recorder> spans);
 
-  caf::result<stage_loaded> on_load(const load_stage& x);
-  void on_unload(const unload_stage& x);
-  void on_execute(execute& x);
-  void on_abandon(const abandon& x);
-  void on_weights_arrived(const weights_arrived& x);
-  void on_device_loaded(const device_loaded& x);
-  void on_device_lost(const device_lost& x);
-  void on_device_executed(const device_executed& x);
-  void on_device_usable(const device_usable& x);
+  caf::result<stage_loaded> on_load(const load_stage& request);
+  void on_unload(const unload_stage& message);
+  void on_execution(execution& batch);
+  void on_abandon(const abandon& message);
+  void on_weights_arrived(const weights_arrived& message);
+  void on_device_loaded(const device_loaded& message);
+  void on_device_lost(const device_lost& message);
+  void on_report(execution_report& message);
+  void on_device_usable(const device_usable& message);
   device_load on_get_load() const;
-  void on_tune(const tune_stage& x);
-  caf::result<device_sharing> on_share(const share_device& x);
-  caf::result<ack> on_slow(const slow_device& x);
+  void on_tune(const tune_stage& message);
+  caf::result<device_sharing> on_share(const share_device& request);
+  caf::result<ack> on_slow(const slow_device& request);
   void on_tick();
 
 private:
   struct work {
-    execute what;
+    execution what;
     caf::strong_actor_ptr from;
     timestamp arrived;
     std::stop_source unwanted{};
-    timestamp useless = what.until.at; ///< from then on
+    timestamp useless = what.until; ///< when its result becomes useless
   };
   struct load {
     caf::typed_response_promise<stage_loaded> promise;
     instance_id extends_replica;
     timestamp begun;
-    nanoseconds came{0}; ///< what its weights took to come
+    nanoseconds came{0}; ///< time until its weights had arrived
   };
   struct held {
-    uint64_t bytes = 0; ///< with those of the one that it completes
+    uint64_t bytes = 0; ///< includes those of extends_replica
     instance_id extends_replica = 0;
-    bool confined = false; ///< it is ended when it takes too long
+    bool confined = false; ///< runs in a process that is killed when it hangs
   };
 
   timestamp now() const;
   void make_device();
-  void lose(instance_id x, const error& why);
+  void lose(instance_id instance, const error& why);
   void set_trouble(std::string text);
   timestamp stands_still_at() const;
-  void forget(instance_id x);
+  void forget(instance_id instance);
   void feed();
   void answer(work done, execution_report report);
   microseconds interference_of(const work& done,
@@ -94,27 +94,27 @@ private:
 
   executor_actor::stateful_pointer<executor_state> self_ = nullptr;
   supervisor_actor supervisor_;
-  std::string trouble_;       ///< why nothing can run; empty: it can
-  bool stands_still_ = false; ///< which is the trouble
+  std::string trouble_;       ///< why the device is unusable; empty: usable
+  bool stands_still_ = false; ///< the trouble is that the device hangs
   std::shared_ptr<span_recorder> spans_;
   std::shared_ptr<completion_sender> listener_;
   device_info info_;
   device_factory make_;
   std::unique_ptr<device> device_;       // after its listener: ends before it
-  timestamp made_again_at_ = far_future; ///< where there is none
-  nanoseconds pause_{0};                 ///< before that
+  timestamp made_again_at_ = far_future; ///< next attempt to open the device
+  nanoseconds pause_{0};                 ///< before that attempt
   std::optional<admission> queue_;
-  std::unordered_map<uint64_t, work> work_; ///< by our own number
-  std::vector<uint64_t> given_; ///< those that the device has, in order
+  std::unordered_map<uint64_t, work> work_; ///< by batch number of this actor
+  std::vector<uint64_t> given_;             ///< batches on the device, in order
   std::map<instance_id, load> loading_;
   std::map<instance_id, held> memory_;
-  std::map<instance_id, caf::strong_actor_ptr> owners_; ///< their replicas
-  std::map<instance_id, batch_times> solo_; ///< of batches that ran alone
-  timestamp last_end_{};                    ///< of a batch on the device
+  std::map<instance_id, caf::strong_actor_ptr> owners_; ///< replicas
+  std::map<instance_id, batch_times> solo_; ///< times of batches run alone
+  timestamp last_end_{}; ///< end of the last batch on the device
   uint64_t last_ = 0;
   nanoseconds busy_{0};
   uint64_t batches_ = 0;
-  uint64_t loads_ = 0; ///< begun
+  uint64_t loads_ = 0; ///< loads begun
   alarm alarm_;
   std::optional<counter> busy_seconds_;
   std::optional<gauge> memory_bytes_;

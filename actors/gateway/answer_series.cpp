@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The series that a GATEWAY shows of a model version: from the start of its
-/// service until it has ended and its last request is answered.
+/// Metrics of a GATEWAY for each model version: shown until the version has
+/// ended and its last request is answered.
 
 #include <algorithm>
 
@@ -10,49 +10,56 @@
 
 namespace millrace {
 
-counter& gateway_state::answers_of(served& x, uint32_t endpoint, ec status) {
-  auto i = x.by_status.find({endpoint, status});
-  if (i == x.by_status.end())
-    i = x.by_status
-          .emplace(std::pair{endpoint, status},
-                   counts_->requests(x.label(), options_.tenants.at(endpoint),
-                                     to_string(status)))
-          .first;
+counter& gateway_state::answers_of(served& model, uint32_t endpoint,
+                                   ec status) {
+  auto i = model.by_status.find({endpoint, status});
+  if (i == model.by_status.end())
+    i =
+      model.by_status
+        .emplace(std::pair{endpoint, status},
+                 counts_->requests(model.label(), options_.tenants.at(endpoint),
+                                   to_string(status)))
+        .first;
   return i->second;
 }
 
-/// Shows counts that an alert compares with an earlier value before there is a
-/// first such answer.
-void gateway_state::show_answers(served& x) {
+/// Shows the counters of alerts at 0: an alert compares a counter with its
+/// earlier value.
+void gateway_state::show_answers(served& model) {
   for (uint32_t i = 0; i < options_.tenants.size(); ++i)
-    answers_of(x, i, ec::poison);
+    answers_of(model, i, ec::poison);
 }
 
-/// Shows the times of a version from its first answer on: five histograms are
-/// much for a model that gets no requests.
-void gateway_state::show_times(served& x) {
-  if (x.total_time)
+/// Shows the histograms of a version from its first answer on, to save series
+/// for models without requests.
+void gateway_state::show_times(served& model) {
+  if (model.total_time)
     return;
-  x.queue_time.emplace(counts_->request_seconds(x.label(), phase::queue));
-  x.execute_time.emplace(counts_->request_seconds(x.label(), phase::execute));
-  x.total_time.emplace(counts_->request_seconds(x.label(), phase::total));
-  x.gathered_time.emplace(counts_->request_seconds(x.label(), phase::gathered));
-  x.interference_time.emplace(
-    counts_->request_seconds(x.label(), phase::interference));
+  model.queue_time.emplace(
+    counts_->request_seconds(model.label(), phase::queue));
+  model.execute_time.emplace(
+    counts_->request_seconds(model.label(), phase::execute));
+  model.total_time.emplace(
+    counts_->request_seconds(model.label(), phase::total));
+  model.gathered_time.emplace(
+    counts_->request_seconds(model.label(), phase::gathered));
+  model.interference_time.emplace(
+    counts_->request_seconds(model.label(), phase::interference));
 }
 
-void gateway_state::hide_if_over(served& x) {
-  if (!x.ended || x.open > 0)
+void gateway_state::hide_if_over(served& model) {
+  if (!model.ended || model.open > 0)
     return;
-  x.by_status.clear();
-  x.queue_time.reset();
-  x.execute_time.reset();
-  x.total_time.reset();
-  x.gathered_time.reset();
-  x.interference_time.reset();
+  model.by_status.clear();
+  model.queue_time.reset();
+  model.execute_time.reset();
+  model.total_time.reset();
+  model.gathered_time.reset();
+  model.interference_time.reset();
 }
 
-/// Whether requests for the model may get an answer that counts as its own.
+/// Whether answers are counted under the name of the model: the model is
+/// wanted, or one of its versions is served or has open requests.
 bool gateway_state::may_answer(const std::string& model) const {
   auto versions = by_name_.find(model);
   auto served =

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What a GATEWAY reports of the demand for models. A report takes two steps:
-/// routers with open requests are asked how many of them wait, and when all
-/// have answered, or the next report is due, the report goes to every
-/// controller.
+/// Demand reports of a GATEWAY, in two steps. The gateway requests the backlog
+/// of each router with open requests. When all have answered, or the next
+/// report is due, the gateway sends the report to every controller.
 
 #include <algorithm>
 
@@ -15,7 +14,7 @@ namespace millrace {
 
 namespace {
 
-/// How often a report has all models, for controllers that lost one.
+/// How often a report has all models, in case a report was lost.
 constexpr microseconds all_every = 5s;
 
 } // namespace
@@ -53,17 +52,18 @@ stage_counters& demand_count::stage_of(const layer_range& layers) {
   return *i;
 }
 
-void demand_count::executed(const requests_completed& x, uint64_t requests) {
+void demand_count::executed(const requests_completed& message,
+                            uint64_t requests) {
   changed_ = true;
-  counts_.device_seconds += to_seconds(x.execute);
+  counts_.device_seconds += to_seconds(message.execute);
   counts_.executed += requests;
-  auto& visits = x.visits;
+  auto& visits = message.visits;
   // An output that is held waits for the next stage.
   auto waited_before = [&](size_t i) {
     return visits[i].queue + visits[i - 1].held;
   };
   auto first = 0us;
-  for (auto& y : x.outcomes)
+  for (auto& y : message.outcomes)
     first = std::max(first, y.queue);
   for (size_t i = 1; i < visits.size(); ++i)
     first -= waited_before(i);
@@ -77,7 +77,7 @@ void demand_count::executed(const requests_completed& x, uint64_t requests) {
     to.runs.add(run);
   };
   if (visits.empty())
-    add({}, first, x.execute);
+    add({}, first, message.execute);
   for (size_t i = 0; i < visits.size(); ++i)
     add(visits[i].layers, i == 0 ? first : waited_before(i), visits[i].execute);
 }
@@ -108,8 +108,9 @@ model_counters demand_count::report(timestamp now) const {
 void demand_count::show(metrics& in) {
   auto& x = counts_;
   if (!series_)
-    series_ = series{in.demand_arrivals(x.model), in.slo_answers(x.model, true),
-                     in.slo_answers(x.model, false)};
+    series_ =
+      series{in.demand_arrivals(x.model), in.slo_answers(x.model, "true"),
+             in.slo_answers(x.model, "false")};
   auto others =
     x.ok - x.within + x.late + x.overloaded + x.unavailable + x.failed;
   auto add = [](counter& to, uint64_t is, uint64_t& shown) {
@@ -131,26 +132,26 @@ demand_count& gateway_state::demand_for(const std::string& model) {
   return i->second;
 }
 
-void gateway_state::on_peer_up(const peer_up& x) {
-  controllers_.insert(x.peer.name);
+void gateway_state::on_peer_up(const peer_up& message) {
+  controllers_.insert(message.peer.name);
 }
 
-void gateway_state::on_peer_down(const peer_down& x) {
-  controllers_.erase(x.peer.name);
+void gateway_state::on_peer_down(const peer_down& message) {
+  controllers_.erase(message.peer.name);
 }
 
-/// Requests wait for a model that has no replica: controllers are not to wait
-/// for the next report.
-void gateway_state::press(const served& x) {
+/// Reports at once, before the next demand report, that requests wait for a
+/// model without a replica.
+void gateway_state::press(const served& model) {
   if (options_.demand_period > 0us)
-    to_controllers(pressure{x.info.model});
+    to_controllers(pressure{model.info.model});
 }
 
 template <class T>
-void gateway_state::to_controllers(const T& x) {
+void gateway_state::to_controllers(const T& message) {
   auto send = [&](const std::string& node) {
     if (auto to = bus_->resolve(node + "/cluster_state"))
-      self_->send(caf::actor_cast<cluster_state_actor>(to), x);
+      self_->send(caf::actor_cast<cluster_state_actor>(to), message);
   };
   if (bus_->self().has_role("controller"))
     send(bus_->self().name);
@@ -176,15 +177,15 @@ void gateway_state::begin_report() {
     send_report();
 }
 
-void gateway_state::on_backlog(const backlog& x) {
+void gateway_state::on_backlog(const backlog& message) {
   auto m = std::find_if(models_.begin(), models_.end(), [&](auto& y) {
     return y.router == self_->current_sender();
   });
   if (m == models_.end() || backlogs_awaited_ == 0)
     return;
   auto& of = *m->demand; // of all versions
-  of.set_backlog(of.counts().waiting + x.waiting,
-                 std::max(of.counts().oldest, x.oldest));
+  of.set_backlog(of.counts().waiting + message.waiting,
+                 std::max(of.counts().oldest, message.oldest));
   if (--backlogs_awaited_ == 0)
     send_report();
 }

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "actors/messages/requests.hpp"
 #include "runtime/error.hpp"
 #include "runtime/metrics.hpp"
 #include "transport/messages/demand.hpp"
-#include "transport/messages/infer.hpp"
 
 namespace millrace {
 
-/// Counts of the demand for one model since a gateway began, in constant time
+/// Counts the demand for one model since the gateway's start, in constant time
 /// per request.
 class demand_count {
 public:
@@ -23,7 +23,7 @@ public:
     counts_.model = std::move(model);
   }
 
-  void set_slo(microseconds x) { slo_ = x; }
+  void set_slo(microseconds slo) { slo_ = slo; }
 
   void arrived(uint64_t rows, timestamp now) {
     ++counts_.arrived;
@@ -41,12 +41,12 @@ public:
     ++bins_[bin % bins_.size()];
   }
 
-  /// `waited` until it was executed, `took` in all, within `deadline`.
+  /// A request was answered. `waited`: until execution; `took`: in all.
   void answered(ec status, microseconds waited, microseconds took,
                 microseconds deadline);
 
   /// A batch of `requests` was executed.
-  void executed(const requests_completed& x, uint64_t requests);
+  void executed(const requests_completed& message, uint64_t requests);
 
   void set_backlog(uint64_t waiting, microseconds oldest) {
     changed_ |= waiting != counts_.waiting || waiting > 0;
@@ -56,14 +56,13 @@ public:
 
   const model_counters& counts() const { return counts_; }
 
-  /// The counters with the bins of arrivals that still matter at `now`, and the
-  /// bins of latencies.
+  /// The counters, with the latest bins of arrivals and all bins of latencies.
   model_counters report(timestamp now) const;
 
-  /// Whether anything has changed since this was asked last.
+  /// Whether a count has changed since the last call.
   bool take_change() { return std::exchange(changed_, false); }
 
-  /// Brings metrics up to date, which cost more than these counts.
+  /// Updates the metrics. Costs more than counting, so it is done per report.
   void show(metrics& in);
 
   /// Ends the series of the model in the metrics.
@@ -85,7 +84,7 @@ private:
   timestamp last_arrival_{};
   bool changed_ = false;
   std::optional<series> series_;
-  /// As they were shown last.
+  /// Values at the last update of the metrics.
   uint64_t arrivals_shown_ = 0, within_shown_ = 0, others_shown_ = 0;
 };
 

@@ -12,8 +12,8 @@ namespace millrace {
 
 namespace {
 
-/// A client's inputs in the signature's order; they are named all or not at
-/// all.
+/// A client's inputs in the order of the signature. Either all inputs have a
+/// name or none has.
 result<tensor_list> in_order(const signature& s,
                              std::vector<named_tensor>& xs) {
   tensor_list out;
@@ -34,9 +34,9 @@ result<tensor_list> in_order(const signature& s,
   if (out.size() != xs.size())
     return error{
       ec::bad_request,
-      "the model takes "
+      "the model takes the inputs "
         + joined(s.inputs, ", ", [](auto& x) { return to_string(x); })
-        + "; another input was given, or one twice",
+        + "; the request has an unknown input, or one twice",
       {}};
   return out;
 }
@@ -67,14 +67,14 @@ timestamp gateway_state::now() const {
 
 // -- admission ----------------------------------------------------------------
 
-void gateway_state::on_requests(request_group& x) {
+void gateway_state::on_requests(request_group& message) {
   auto time = now();
-  auto& from = *clients_.try_emplace(x.from).first;
-  for (auto& request : x.requests)
+  auto& from = *clients_.try_emplace(message.from).first;
+  for (auto& request : message.requests)
     if (auto done = admit(request, from, time); !done)
-      refuse(request, x.from, done.failure());
+      refuse(request, message.from, done.failure());
   send_routes();
-  forget_idle(x.from);
+  forget_idle(message.from);
   arm();
 }
 
@@ -84,15 +84,15 @@ void gateway_state::send_routes() {
   to_send_.clear();
 }
 
-void gateway_state::hand_to_router(size_t model, routed x) {
+void gateway_state::hand_to_router(size_t model, routed passed) {
   auto& next = models_[model].next.requests;
   if (next.empty())
     to_send_.push_back(model);
-  next.push_back(std::move(x));
+  next.push_back(std::move(passed));
 }
 
-void gateway_state::forget_idle(const session& x) {
-  auto i = clients_.find(x);
+void gateway_state::forget_idle(const session& client) {
+  auto i = clients_.find(client);
   if (i != clients_.end() && i->second.requests.empty())
     clients_.erase(i);
 }
@@ -105,65 +105,69 @@ bool gateway_state::is_for(const std::vector<std::string>& tenants,
               != 0;
 }
 
-bool gateway_state::is_for(const served& x, const session& who) const {
-  return !x.ended && is_for(x.tenants, who);
+bool gateway_state::is_for(const served& model, const session& who) const {
+  return !model.ended && is_for(model.tenants, who);
 }
 
-result<size_t> gateway_state::choose(const infer& x, const session& who) const {
-  // By far the most requests name a model that has one version.
+result<size_t> gateway_state::choose(const infer& request,
+                                     const session& who) const {
+  // Most requests name a model with one version.
   std::optional<size_t> only;
   size_t found = 0;
-  auto named = by_name_.find(x.model);
+  auto named = by_name_.find(request.model);
   if (named != by_name_.end())
     for (auto i : named->second)
       if (is_for(models_[i], who)) {
         only = i;
         ++found;
       }
-  if (found == 1 && x.version.empty())
+  if (found == 1 && request.version.empty())
     return *only;
-  if (x.model.empty() && options_.selection != selection_policy::quickest)
-    if (auto chosen = choose_by_cost(x, who))
+  if (request.model.empty() && options_.selection != selection_policy::quickest)
+    if (auto chosen = choose_by_cost(request, who))
       return *chosen;
   std::vector<variant_view> views;
   std::vector<size_t> places;
   auto time = now();
   for (size_t i = 0; i < models_.size(); ++i) {
     auto& m = models_[i];
-    if (!is_for(m, who) || (found > 0 && m.info.model != x.model))
+    if (!is_for(m, who) || (found > 0 && m.info.model != request.model))
       continue;
     places.push_back(i);
-    // What was slow once and is not asked since would never be asked again.
+    // An old latency does not count: a variant that was slow once would never
+    // be chosen again.
     auto known = time - m.latency_learned < options_.latency_valid;
     views.push_back({m.info.model, m.info.version, m.info.application,
                      m.info.aliases, m.info.accuracy,
                      known ? m.latency : microseconds{0}, is_ready(m),
                      m.waits && m.obstacle.empty()});
   }
-  auto chosen = choose_variant(
-    views, {x.model, x.version, x.application, x.accuracy, x.latency});
+  auto chosen =
+    choose_variant(views, {request.model, request.version, request.application,
+                           request.accuracy, request.latency});
   if (chosen)
     return places[*chosen];
   if (chosen.failure().code == ec::unknown_model)
-    if (auto why = why_not_yet(x, who))
+    if (auto why = why_not_yet(request, who))
       return std::move(*why);
   return chosen;
 }
 
-/// Why a model that no replica has told of may be served all the same: this
-/// gateway has just begun, or the model has.
-std::optional<error> gateway_state::why_not_yet(const infer& x,
+/// The error for a model that may be served soon: this gateway or the model has
+/// just started. None: the model is unknown.
+std::optional<error> gateway_state::why_not_yet(const infer& request,
                                                 const session& who) const {
   constexpr microseconds soon = 100ms;
   if (wanted_.epoch == 0)
     return error{ec::unavailable,
-                 "no controller has said yet which models are served", soon};
+                 "this gateway has no list of models from a controller yet",
+                 soon};
   for (auto& y : wanted_.models) {
-    auto named =
-      x.model.empty()
-        ? y.application == x.application
-        : y.model == x.model
-            && (x.version.empty() || x.version == std::to_string(y.version));
+    auto named = request.model.empty()
+                   ? y.application == request.application
+                   : y.model == request.model
+                       && (request.version.empty()
+                           || request.version == std::to_string(y.version));
     if (named && is_for(y.tenants, who))
       return error{ec::unavailable,
                    "no replica of model " + shown(y.model)
@@ -174,13 +178,13 @@ std::optional<error> gateway_state::why_not_yet(const infer& x,
   return std::nullopt;
 }
 
-result<void> gateway_state::check_room(const client_request& x,
+result<void> gateway_state::check_room(const client_request& request,
                                        const client& from, size_t bytes) const {
   auto full = [](const std::string& what) {
-    return error{ec::overloaded, what + " as it may", microseconds{10'000}};
+    return error{ec::overloaded, what + " is reached", microseconds{10'000}};
   };
   if (in_flight_.size() >= options_.max_requests)
-    return full("the gateway holds as many requests");
+    return full("the gateway's limit of open requests");
   auto most =
     std::min(options_.max_bytes.value, options_.max_client_bytes.value);
   if (bytes > most)
@@ -189,23 +193,23 @@ result<void> gateway_state::check_room(const client_request& x,
                    + "; one client may have " + format_bytes(most) + " open",
                  {}};
   if (bytes_ + bytes > options_.max_bytes.value)
-    return full("the gateway holds as many bytes");
+    return full("the gateway's limit of bytes in open requests");
   if (from.bytes + bytes > options_.max_client_bytes.value)
-    return full("this client has as many bytes open");
-  if (from.requests.contains(x.tag.id))
+    return full("the client's limit of bytes in open requests");
+  if (from.requests.contains(request.tag.id))
     return error{ec::bad_request,
-                 "a request with id " + std::to_string(x.tag.id)
-                   + " is still being answered",
+                 "a request with id " + std::to_string(request.tag.id)
+                   + " is still open",
                  {}};
   return {};
 }
 
-result<void> gateway_state::admit(client_request& x,
+result<void> gateway_state::admit(client_request& request,
                                   client_map::value_type& from,
                                   timestamp time) {
   if (finishing_)
     return error{ec::unavailable, "this gateway is shutting down", {}};
-  auto chosen = choose(x.request, from.first);
+  auto chosen = choose(request.request, from.first);
   if (!chosen)
     return chosen.failure();
   auto& model = models_[*chosen];
@@ -214,88 +218,90 @@ result<void> gateway_state::admit(client_request& x,
     model.demand->answered(ec::unavailable, 0us, 0us, 0us);
     return stuck(model);
   }
-  auto bytes = bytes_of(x.request.inputs);
-  if (auto room = check_room(x, from.second, bytes); !room) {
+  auto bytes = bytes_of(request.request.inputs);
+  if (auto room = check_room(request, from.second, bytes); !room) {
     if (room.failure().code == ec::overloaded) {
       model.demand->arrived(0, time);
       model.demand->answered(ec::overloaded, 0us, 0us, 0us);
     }
     return room;
   }
-  auto inputs = in_order(model.info.signature, x.request.inputs);
+  auto inputs = in_order(model.info.signature, request.request.inputs);
   if (!inputs)
     return inputs.failure();
   auto rows = check_inputs(model.info.signature, *inputs);
   if (!rows)
     return std::move(rows.failure()).within("model '" + model.info.model + "'");
-  auto due = x.due.at == far_future ? time + model.policy.deadline : x.due.at;
+  auto due = request.due.at == far_future ? time + model.policy.deadline
+                                          : request.due.at;
   due = std::min(due, time + options_.max_deadline);
   if (due <= time)
     return error{ec::deadline_exceeded, "no time was left on arrival", {}};
   auto key = ++last_key_;
   bytes_ += bytes;
-  from.second.requests.emplace(x.tag.id, key);
+  from.second.requests.emplace(request.tag.id, key);
   from.second.bytes += bytes;
   auto& r = in_flight_[key];
   r.from = &from;
-  r.tag = x.tag;
+  r.tag = request.tag;
   r.model = *chosen;
-  r.any_version = !number_in<uint64_t>(x.request.version);
+  r.any_version = !number_in<uint64_t>(request.request.version);
   r.arrived = time;
   r.due = due;
   r.bytes = bytes;
-  r.named = words_of(x);
+  r.named = words_of(request);
   if (r.any_version
-      && (x.request.model.empty() || !x.request.version.empty())) {
-    x.request.inputs.clear();
-    r.asked = std::make_unique<const infer>(x.request);
+      && (request.request.model.empty() || !request.request.version.empty())) {
+    request.request.inputs.clear();
+    r.asked = std::make_unique<const infer>(request.request);
   }
-  x.taken = true;
+  request.taken = true;
   model.demand->arrived(*rows, time);
   ++model.open;
   deadlines_.push(due, key);
   hand_to_router(*chosen, {key,
                            {due},
-                           x.priority,
+                           request.priority,
                            std::move(*inputs),
                            *rows,
-                           !x.request.idempotent,
+                           !request.request.idempotent,
                            {}});
   if (model.waits && model.replicas.empty() && model.open == 1)
     press(model);
   return {};
 }
 
-void gateway_state::refuse(client_request& x, const session& from,
+void gateway_state::refuse(client_request& request, const session& from,
                            const error& why) {
-  count_refused(x.request.model, from, why.code);
-  remember(x, from, why);
+  count_refused(request.request.model, from, why.code);
+  remember(request, from, why);
   infer_reply y;
   y.status = why.code;
   y.error = why.text;
   y.retry_after = why.retry_after;
-  x.taken = true;
-  bus_->answer(from, x.tag, std::move(y));
+  request.taken = true;
+  bus_->answer(from, request.tag, std::move(y));
 }
 
 // -- the end of a request -----------------------------------------------------
 
-void gateway_state::finish_request(uint64_t key, request& r, infer_reply x,
+void gateway_state::finish_request(uint64_t key, request& r, infer_reply reply,
                                    timestamp time,
                                    const requests_completed* by) {
   auto& model = models_[r.model];
-  x.model = model.info.model;
-  x.version = model.info.version;
-  x.total = to_us(time - r.arrived);
-  if (x.status == ec::deadline_exceeded && !r.vain.empty())
-    x.error += "; it was tried in vain: " + r.vain.back().why;
-  answers_of(model, r.from->first.endpoint, x.status).add();
-  model.demand->answered(x.status, x.queue, x.total, to_us(r.due - r.arrived));
+  reply.model = model.info.model;
+  reply.version = model.info.version;
+  reply.total = to_us(time - r.arrived);
+  if (reply.status == ec::deadline_exceeded && !r.vain.empty())
+    reply.error += "; an earlier attempt failed: " + r.vain.back().why;
+  answers_of(model, r.from->first.endpoint, reply.status).add();
+  model.demand->answered(reply.status, reply.queue, reply.total,
+                         to_us(r.due - r.arrived));
   show_times(model);
-  model.total_time->observe(to_seconds(x.total));
-  remember(key, r, x, time, by);
+  model.total_time->observe(to_seconds(reply.total));
+  remember(key, r, reply, time, by);
   auto& [from, open] = *r.from;
-  bus_->answer(from, r.tag, std::move(x));
+  bus_->answer(from, r.tag, std::move(reply));
   --model.open;
   hide_if_over(model);
   bytes_ -= r.bytes;
@@ -312,8 +318,8 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x,
 void gateway_state::end_if_finished() {
   if (!finishing_ || closed_ || !in_flight_.empty())
     return;
-  // From now on the bus refuses. What is in the mailbox already is refused
-  // here: it comes before the second finish.
+  // From now on the bus refuses requests. Requests in the mailbox are refused
+  // here: they arrive before the second finish.
   closed_ = true;
   bus_->serve_clients(nullptr);
   self_->send(self_, finish{});
@@ -330,65 +336,66 @@ gateway_state::~gateway_state() {
   }
 }
 
-void gateway_state::on_completed(requests_completed& x) {
+void gateway_state::on_completed(requests_completed& message) {
   auto time = now();
-  note_execution(x);
-  for (auto& y : x.outcomes)
-    settle(y, x, time);
+  note_execution(message);
+  for (auto& y : message.outcomes)
+    settle(y, message, time);
 }
 
-/// Of a batch: those of its requests that are still open are of one model.
-void gateway_state::note_execution(const requests_completed& x) {
+/// Counts an executed batch for its model, which any open request of the batch
+/// names.
+void gateway_state::note_execution(const requests_completed& message) {
   auto ran = static_cast<uint64_t>(
-    std::count_if(x.outcomes.begin(), x.outcomes.end(),
+    std::count_if(message.outcomes.begin(), message.outcomes.end(),
                   [](auto& y) { return y.status == ec::ok; }));
   if (ran == 0)
     return;
-  for (auto& y : x.outcomes)
+  for (auto& y : message.outcomes)
     if (auto i = in_flight_.find(y.key); i != in_flight_.end())
-      return models_[i->second.model].demand->executed(x, ran);
+      return models_[i->second.model].demand->executed(message, ran);
 }
 
-void gateway_state::settle(outcome& x, const requests_completed& with,
+void gateway_state::settle(outcome& answer, const requests_completed& with,
                            timestamp time) {
-  auto i = in_flight_.find(x.key);
+  auto i = in_flight_.find(answer.key);
   if (i == in_flight_.end()) {
     counts_->late_answers("settled_already").add();
-    add_late(x);
+    add_late(answer);
     return;
   }
   auto& r = i->second;
   auto& model = models_[r.model];
-  r.attempts = x.attempts;
-  r.vain = std::move(x.vain);
+  r.attempts = answer.attempts;
+  r.vain = std::move(answer.vain);
   infer_reply y;
-  y.status = x.status;
-  y.error = std::move(x.text);
-  y.retry_after = x.retry_after;
+  y.status = answer.status;
+  y.error = std::move(answer.text);
+  y.retry_after = answer.retry_after;
   y.replica = with.replica;
   y.batch = static_cast<uint32_t>(with.outcomes.size());
-  y.queue = x.queue;
+  y.queue = answer.queue;
   y.execute = with.execute;
-  y.gathered = x.gathered;
+  y.gathered = answer.gathered;
   y.interference = with.interference;
-  if (x.status == ec::ok && time > r.due) {
+  if (answer.status == ec::ok && time > r.due) {
     y.status = ec::deadline_exceeded;
     y.error = "the result came after the deadline";
-  } else if (x.status == ec::ok) {
+  } else if (answer.status == ec::ok) {
     auto& names = model.info.signature.outputs;
-    for (size_t k = 0; k < x.outputs.size(); ++k)
+    for (size_t k = 0; k < answer.outputs.size(); ++k)
       y.outputs.push_back({k < names.size() ? names[k].name : std::string{},
-                           std::move(x.outputs[k])});
+                           std::move(answer.outputs[k])});
     auto is_first = model.latency_learned == timestamp{};
     model.latency += (with.execute - model.latency) / (is_first ? 1 : 8);
     model.latency_learned = time;
     show_times(model);
-    model.queue_time->observe(to_seconds(x.queue));
+    model.queue_time->observe(to_seconds(answer.queue));
     model.execute_time->observe(to_seconds(with.execute));
-    model.gathered_time->observe(to_seconds(x.gathered));
+    model.gathered_time->observe(to_seconds(answer.gathered));
     model.interference_time->observe(to_seconds(with.interference));
   }
-  finish_request(x.key, r, std::move(y), time, &with);
+  finish_request(answer.key, r, std::move(y), time, &with);
 }
 
 void gateway_state::on_tick() {
@@ -426,18 +433,18 @@ void gateway_state::cancel(uint64_t key, const char* why) {
   finish_request(key, r, std::move(y), now());
 }
 
-void gateway_state::on_cancel(const client_cancel& x) {
-  auto from = clients_.find(x.from);
+void gateway_state::on_cancel(const client_cancel& message) {
+  auto from = clients_.find(message.from);
   if (from == clients_.end())
     return;
-  auto i = from->second.requests.find(x.id);
+  auto i = from->second.requests.find(message.id);
   if (i != from->second.requests.end())
     cancel(i->second, "cancelled by the client");
-  // Else answered already: the client has, or will have, that answer.
+  // Otherwise the request is answered already.
 }
 
-void gateway_state::on_left(const client_left& x) {
-  auto from = clients_.find(x.from);
+void gateway_state::on_left(const client_left& message) {
+  auto from = clients_.find(message.from);
   if (from == clients_.end())
     return;
   std::vector<uint64_t> open;

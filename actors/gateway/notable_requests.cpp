@@ -21,22 +21,23 @@ bool notable_requests::is_slow(microseconds total, timestamp now) {
   return slow_.size() < slow_most || total > slow_.front().story.total;
 }
 
-void notable_requests::keep(request_story x, timestamp arrived, timestamp now) {
+void notable_requests::keep(request_story story, timestamp arrived,
+                            timestamp now) {
   auto add = [&](std::deque<entry>& to, size_t most) {
-    to.push_back({arrived, std::move(x)});
+    to.push_back({arrived, std::move(story)});
     if (to.size() > most)
       to.pop_front();
   };
-  if (!x.trace.empty())
+  if (!story.trace.empty())
     return add(named_, named_most);
-  if (x.status != ec::ok || !x.vain.empty())
+  if (story.status != ec::ok || !story.vain.empty())
     return add(troubled_, troubled_most);
   turn(now);
-  // The quickest is in front.
+  // The fastest request is in front.
   auto slower = std::upper_bound(
-    slow_.begin(), slow_.end(), x.total,
+    slow_.begin(), slow_.end(), story.total,
     [](microseconds total, auto& y) { return total < y.story.total; });
-  slow_.insert(slower, {arrived, std::move(x)});
+  slow_.insert(slower, {arrived, std::move(story)});
   if (slow_.size() > slow_most)
     slow_.erase(slow_.begin());
 }

@@ -9,27 +9,29 @@
 
 namespace millrace {
 
-/// The requests that somebody may ask about later: the last that failed or
-/// were run again, the last that a client had named, and the slowest of this
-/// minute and the one before. So many of each at most.
+/// Requests kept for operators, each kind with a limit: the latest failed or
+/// retried ones, the latest traced ones, and the slowest of this minute and the
+/// one before.
 class notable_requests {
 public:
   static constexpr size_t troubled_most = 64;
   static constexpr size_t named_most = 64;
-  static constexpr size_t slow_most = 16; ///< of each minute
+  static constexpr size_t slow_most = 16; ///< per minute
   static constexpr microseconds window = 60s;
 
-  /// Whether a request that was answered well, at the first attempt, and has no
-  /// name is slow enough; all others are notable.
+  /// Whether a request that succeeded at the first attempt, without a trace id,
+  /// is slow enough to keep. All other requests are notable.
   bool is_slow(microseconds total, timestamp now);
 
-  /// Keeps one; `arrived` is when it did. Of slow ones the quickest goes.
-  void keep(request_story x, timestamp arrived, timestamp now);
+  /// Keeps a request. Above the limit the oldest is removed; of slow requests
+  /// the fastest.
+  void keep(request_story story, timestamp arrived, timestamp now);
 
-  /// One of those that failed, or have a name; null when it is not kept.
+  /// A failed or traced request; null: not kept.
   request_story* find(uint64_t number);
 
-  /// All that are kept, or those of that name or number; the newest first.
+  /// Requests with this trace id or number, the newest first; `which` empty:
+  /// all.
   std::vector<request_story> find(const std::string& which,
                                   timestamp now) const;
 
@@ -46,7 +48,7 @@ private:
   timestamp turned_;
 };
 
-/// Whether a request of that name and number is meant.
+/// Whether `which` is the trace id or the number of a request.
 bool is_meant(const std::string& which, const std::string& trace,
               uint64_t number);
 

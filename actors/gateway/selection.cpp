@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// How a GATEWAY chooses the variant for a request of an application by cost
+/// Choice of a GATEWAY's variant for a request of an application, by cost
 /// (INFaaS, section 4.1, Case I).
 
 #include <utility>
@@ -13,8 +13,8 @@ namespace millrace {
 
 namespace {
 
-/// Replicas and routers are on workers; a gateway chooses the variant alone, so
-/// that its catalogue has one worker.
+/// The only worker of the catalogue: a gateway chooses a variant; its router
+/// chooses the replica.
 constexpr size_t cluster_wide = 0;
 
 } // namespace
@@ -42,17 +42,16 @@ const variant_catalogue& gateway_state::catalogue() const {
 }
 
 /// Seconds until the replicas of a variant would have answered one more
-/// request, without requests of other gateways; 0 where the costs are not
-/// known.
-double gateway_state::wait_at(const served& x) {
-  auto replicas = static_cast<double>(x.replicas.size());
-  auto rate = x.standing ? x.standing->saturation * replicas : 0;
-  return rate > 0 ? static_cast<double>(x.open + 1) / rate : 0;
+/// request, without requests of other gateways; 0: the costs are not known.
+double gateway_state::wait_at(const served& model) {
+  auto replicas = static_cast<double>(model.replicas.size());
+  auto rate = model.standing ? model.standing->saturation * replicas : 0;
+  return rate > 0 ? static_cast<double>(model.open + 1) / rate : 0;
 }
 
 /// Whether the replicas of a variant answer one more request within the SLO.
-bool gateway_state::is_in_time(const served& x) {
-  return x.slo <= 0us || wait_at(x) <= to_seconds(x.slo);
+bool gateway_state::is_in_time(const served& model) {
+  return model.slo <= 0us || wait_at(model) <= to_seconds(model.slo);
 }
 
 /// Chooses, in this order:
@@ -65,27 +64,28 @@ bool gateway_state::is_in_time(const served& x) {
 /// made 36 % of the answers of infaas-fluctuating.yaml late.) Nothing: no
 /// variant of the application meets the demands of the request, or none can
 /// answer.
-std::optional<size_t> gateway_state::choose_by_cost(const infer& x,
+std::optional<size_t> gateway_state::choose_by_cost(const infer& request,
                                                     const session& from) const {
   auto rule = options_.selection == selection_policy::brute
                 ? selection_rule::brute
                 : selection_rule::infaas;
-  std::optional<size_t> quickest; // of the variants that exceed the SLO
+  std::optional<size_t> quickest; // among variants that exceed the SLO
   auto may = [&](size_t i) {
     auto& m = models_[i];
     if (!is_for(m, from) || !is_ready(m))
       return false;
     if (is_in_time(m))
       return true;
-    // The same for each order in which a rule visits the variants.
+    // Does not depend on the order in which a rule visits the variants.
     if (!quickest
         || std::pair{wait_at(m), i}
              < std::pair{wait_at(models_[*quickest]), *quickest})
       quickest = i;
     return false;
   };
-  variant_query query{x.application, x.accuracy.value_or(0),
-                      x.latency ? to_seconds(*x.latency) : 0, false, may};
+  variant_query query{request.application, request.accuracy.value_or(0),
+                      request.latency ? to_seconds(*request.latency) : 0, false,
+                      may};
   auto chosen = catalogue().choose(query, rule);
   if (!chosen && quickest)
     return quickest;

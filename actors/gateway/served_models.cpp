@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Which model versions a GATEWAY serves: from their first replica on until
-/// they have none and none is waited for.
+/// Model versions that a GATEWAY serves: from their first replica until they
+/// have none left and none is expected.
 
 #include <algorithm>
 #include <utility>
@@ -73,7 +73,7 @@ gateway_state::served* gateway_state::model_of(const model_info& info,
   m.policy = policy;
   m.demand = &demand_for(info.model);
   by_name_[info.model].push_back(static_cast<size_t>(place - models_.data()));
-  // No two routers, and no two lives of one, decide alike.
+  // Each router draws other random numbers, also after a restart.
   auto& here = bus_->self();
   auto name = router_name(info);
   auto seed = random_stream{here.incarnation}.fork(here.name + "/" + name);
@@ -95,28 +95,29 @@ const wanted_model* gateway_state::find_wanted(const std::string& model) const {
 }
 
 /// Whether a controller has assigned the replica to the node that runs it.
-bool gateway_state::is_assigned(const replica_ready& x) const {
+bool gateway_state::is_assigned(const replica_ready& message) const {
   if (wanted_.epoch == 0)
     return !options_.only_assigned;
-  auto* wanted = find_wanted(x.info.model);
+  auto* wanted = find_wanted(message.info.model);
   if (wanted == nullptr)
     return false;
-  auto i = wanted->replicas.find(x.name);
+  auto i = wanted->replicas.find(message.name);
   return i != wanted->replicas.end()
-         && i->second == node_of(x.handle, bus_->self().name);
+         && i->second == node_of(message.handle, bus_->self().name);
 }
 
 /// Keeps an announcement until a controller has assigned the replica: the
-/// assignment may be on its way. Beyond the limit the node with most
-/// announcements loses its oldest, so that no node takes the room of another.
-void gateway_state::hold(replica_ready& x) {
+/// assignment may be on its way. Beyond the limit the node with the most
+/// announcements loses its oldest, so that no node displaces another.
+void gateway_state::hold(replica_ready& message) {
   constexpr size_t most = 1024;
-  std::erase_if(unassigned_,
-                [&](auto& y) { return y.handle == x.handle || !y.handle; });
+  std::erase_if(unassigned_, [&](auto& y) {
+    return y.handle == message.handle || !y.handle;
+  });
   auto node_of_replica = [&](const replica_ready& y) {
     return node_of(y.handle, bus_->self().name);
   };
-  unassigned_.push_back(std::move(x));
+  unassigned_.push_back(std::move(message));
   log_event(log_level::info, "gateway", "replica_not_assigned",
             {{"replica", unassigned_.back().name},
              {"node", node_of_replica(unassigned_.back())}});
@@ -142,41 +143,41 @@ void gateway_state::take_assigned() {
       unassigned_.push_back(std::move(x));
 }
 
-void gateway_state::on_ready(replica_ready& x) {
-  if (!x.handle)
+void gateway_state::on_ready(replica_ready& message) {
+  if (!message.handle)
     return; // its node went away while this was on its way
-  x.limits = in_bounds(x.limits);
-  if (!is_assigned(x))
-    return hold(x);
-  auto* wanted = find_wanted(x.info.model);
-  auto policy = wanted != nullptr ? wanted->policy : x.policy;
-  auto* place = model_of(x.info, policy);
+  message.limits = in_bounds(message.limits);
+  if (!is_assigned(message))
+    return hold(message);
+  auto* wanted = find_wanted(message.info.model);
+  auto policy = wanted != nullptr ? wanted->policy : message.policy;
+  auto* place = model_of(message.info, policy);
   if (place == nullptr) {
     log_event(log_level::error, "gateway", "too_many_models",
-              {{"replica", x.name}, {"most", options_.max_models}});
+              {{"replica", message.name}, {"most", options_.max_models}});
     return;
   }
   auto& m = *place;
-  m.info = x.info;
-  m.tenants = wanted != nullptr ? wanted->tenants : x.tenants;
+  m.info = message.info;
+  m.tenants = wanted != nullptr ? wanted->tenants : message.tenants;
   if (std::exchange(m.ended, false))
     show_answers(m);
   if (wanted != nullptr) {
     m.slo = wanted->slo;
     m.standing = wanted->standing;
   }
-  auto known = m.draining.erase(x.handle->id()) != 0;
-  if (m.replicas.insert(x.handle->id()).second && !known)
-    self_->monitor(caf::actor_cast<caf::actor>(x.handle));
+  auto known = m.draining.erase(message.handle->id()) != 0;
+  if (m.replicas.insert(message.handle->id()).second && !known)
+    self_->monitor(caf::actor_cast<caf::actor>(message.handle));
   catalogue_.reset();
-  self_->send(m.router, std::move(x));
+  self_->send(m.router, std::move(message));
   end_what_nobody_waits_for(m.info.model);
 }
 
-void gateway_state::on_wanted(wanted_models& x) {
-  if (x.epoch < wanted_.epoch)
+void gateway_state::on_wanted(wanted_models& message) {
+  if (message.epoch < wanted_.epoch)
     return;
-  wanted_ = std::move(x);
+  wanted_ = std::move(message);
   for (auto& y : wanted_.models)
     if (auto i = demand_.find(y.model); i != demand_.end())
       i->second.set_slo(y.slo);
@@ -200,67 +201,66 @@ void gateway_state::on_wanted(wanted_models& x) {
       end_what_nobody_waits_for(m.info.model);
 }
 
-/// Settings that belong to the model, whatever its version.
-void gateway_state::adopt_settings(const wanted_model& x) {
-  auto versions = by_name_.find(x.model);
+/// Applies the settings of a model to all its versions.
+void gateway_state::adopt_settings(const wanted_model& wanted) {
+  auto versions = by_name_.find(wanted.model);
   if (versions == by_name_.end())
     return;
   for (auto i : versions->second) {
     auto& m = models_[i];
-    m.tenants = x.tenants;
-    m.slo = x.slo;
-    m.standing = x.standing;
-    if (std::exchange(m.policy, x.policy) != x.policy)
-      self_->send(m.router, x.policy);
+    m.tenants = wanted.tenants;
+    m.slo = wanted.slo;
+    m.standing = wanted.standing;
+    if (std::exchange(m.policy, wanted.policy) != wanted.policy)
+      self_->send(m.router, wanted.policy);
   }
 }
 
-/// A model that may have no replica: requests for it wait in its router.
-void gateway_state::serve_waiting(const wanted_model& x) {
-  auto* m = model_of(x.info, x.policy, true);
+/// Serves a model that may have no replica: its requests wait in the router.
+void gateway_state::serve_waiting(const wanted_model& wanted) {
+  auto* m = model_of(wanted.info, wanted.policy, true);
   if (m == nullptr)
     return; // on_ready logs it
   m->waits = true;
   auto was_closed = std::exchange(m->ended, false);
   if (was_closed)
     show_answers(*m);
-  m->obstacle = x.stuck ? x.note : std::string{};
+  m->obstacle = wanted.stuck ? wanted.note : std::string{};
   if (!m->replicas.empty())
     return;
-  m->info = x.info;
-  // Where no replica can be started, what the router hands back is refused.
-  if (was_closed || (x.stuck && m->open > 0))
+  m->info = wanted.info;
+  // If no replica can be started, pass_on refuses the returned requests.
+  if (was_closed || (wanted.stuck && m->open > 0))
     self_->send(m->router, drain_queue{});
 }
 
-error gateway_state::stuck(const served& x) {
+error gateway_state::stuck(const served& model) {
   return {ec::unavailable,
-          "no replica of model " + shown(x.info.model)
-            + " can be started: " + x.obstacle,
+          "no replica of model " + shown(model.info.model)
+            + " can be started: " + model.obstacle,
           microseconds{100'000}};
 }
 
-/// Whether it can answer: a model in parts does not before all are there.
-bool gateway_state::is_ready(const served& x) {
-  return x.through && !x.replicas.empty();
+/// Whether a version can answer; a model in parts needs all parts.
+bool gateway_state::is_ready(const served& model) {
+  return model.through && !model.replicas.empty();
 }
 
-/// A version that has no replica is waited for if it is, or may be, the one
-/// that is wanted, or while its model is wanted and no other version of it is
-/// there.
-bool gateway_state::is_waited_for(const served& x) const {
-  auto* wanted = find_wanted(x.info.model);
+/// Whether requests wait for a version without a replica: it is, or may be, the
+/// wanted version; or its model is wanted and no other version is ready.
+bool gateway_state::is_waited_for(const served& model) const {
+  auto* wanted = find_wanted(model.info.model);
   if (wanted == nullptr && wanted_.epoch != 0)
     return false;
   if (wanted != nullptr
-      && (wanted->version == x.info.version || wanted->version == 0))
+      && (wanted->version == model.info.version || wanted->version == 0))
     return true;
   return std::none_of(models_.begin(), models_.end(), [&](auto& y) {
-    return y.info.model == x.info.model && is_ready(y);
+    return y.info.model == model.info.model && is_ready(y);
   });
 }
 
-/// Of that model.
+/// Ends the versions of a model that have no replica and are not expected.
 void gateway_state::end_what_nobody_waits_for(const std::string& model) {
   for (auto& m : models_)
     if (m.info.model == model && m.replicas.empty() && !m.ended
@@ -271,56 +271,56 @@ void gateway_state::end_what_nobody_waits_for(const std::string& model) {
     }
 }
 
-/// Has the routers of an application hand back requests that wait, for a new
-/// choice of the variant: when a variant becomes ready, the other ones; when a
-/// variant has lost its last replica, its own.
-void gateway_state::choose_anew(const served& x) {
-  auto& application = x.info.application;
+/// Has routers of an application return their queued requests, so that the
+/// gateway chooses their variant again. After a variant became ready: all
+/// other routers. After it lost its last replica: its own router.
+void gateway_state::choose_anew(const served& model) {
+  auto& application = model.info.application;
   if (application.empty())
     return;
   for (auto& m : models_)
     if (m.info.application == application && m.open > 0 && !m.ended
-        && (&m != &x) == is_ready(x))
+        && (&m != &model) == is_ready(model))
       self_->send(m.router, drain_queue{});
 }
 
-void gateway_state::on_tuned(const replica_tuned& x) {
-  if (!x.handle)
+void gateway_state::on_tuned(const replica_tuned& message) {
+  if (!message.handle)
     return; // its node went away while this was on its way
-  auto limits = in_bounds(x.limits);
+  auto limits = in_bounds(message.limits);
   for (auto& y : unassigned_)
-    if (y.handle == x.handle)
+    if (y.handle == message.handle)
       y.limits = limits;
-  auto id = x.handle->id();
+  auto id = message.handle->id();
   for (auto& m : models_)
     if (m.replicas.contains(id) || m.draining.contains(id))
-      self_->send(m.router, replica_tuned{x.handle, limits});
+      self_->send(m.router, replica_tuned{message.handle, limits});
 }
 
-void gateway_state::on_draining(const replica_draining& x) {
-  if (!x.handle)
+void gateway_state::on_draining(const replica_draining& message) {
+  if (!message.handle)
     return; // its node went away while this was on its way
   catalogue_.reset();
-  auto id = x.handle->id();
+  auto id = message.handle->id();
   for (auto& m : models_) {
     if (m.replicas.erase(id) != 0)
       m.draining.insert(id);
     if (m.draining.contains(id)) {
-      self_->send(m.router, x);
+      self_->send(m.router, message);
       if (m.replicas.empty())
         choose_anew(m);
       return end_what_nobody_waits_for(m.info.model);
     }
   }
-  self_->send(caf::actor_cast<replica_actor>(x.handle),
+  self_->send(caf::actor_cast<replica_actor>(message.handle),
               router_released{bus_->self().name});
 }
 
-void gateway_state::on_down(const caf::down_msg& x) {
+void gateway_state::on_down(const caf::down_msg& message) {
   catalogue_.reset();
   for (auto& m : models_) {
-    m.draining.erase(x.source.id());
-    if (m.replicas.erase(x.source.id()) != 0) {
+    m.draining.erase(message.source.id());
+    if (m.replicas.erase(message.source.id()) != 0) {
       if (m.replicas.empty())
         choose_anew(m);
       end_what_nobody_waits_for(m.info.model);
@@ -328,10 +328,10 @@ void gateway_state::on_down(const caf::down_msg& x) {
   }
 }
 
-void gateway_state::on_model_availability(const model_availability& x) {
+void gateway_state::on_model_availability(const model_availability& message) {
   for (auto& m : models_)
     if (m.router == self_->current_sender()) {
-      m.through = x.open;
+      m.through = message.open;
       catalogue_.reset();
       if (is_ready(m))
         choose_anew(m);
@@ -339,17 +339,18 @@ void gateway_state::on_model_availability(const model_availability& x) {
     }
 }
 
-void gateway_state::on_describe(const client_describe& x) {
+void gateway_state::on_describe(const client_describe& request) {
   model_list_reply y;
   for (auto& m : models_)
-    if ((x.model.empty() || x.model == m.info.model) && is_for(m, x.from))
+    if ((request.model.empty() || request.model == m.info.model)
+        && is_for(m, request.from))
       y.models.push_back(m.info);
-  bus_->answer(x.from, x.tag, std::move(y));
+  bus_->answer(request.from, request.tag, std::move(y));
 }
 
-void gateway_state::on_returned(requests_returned& x) {
+void gateway_state::on_returned(requests_returned& message) {
   auto time = now();
-  for (auto& y : x.requests) {
+  for (auto& y : message.requests) {
     auto i = in_flight_.find(y.key);
     if (i == in_flight_.end())
       continue;
@@ -363,9 +364,9 @@ void gateway_state::on_returned(requests_returned& x) {
   send_routes();
 }
 
-/// Hands a request to another model or version. False: the inputs do not fit
+/// Moves a request to another model or version. False: the inputs do not fit
 /// its signature.
-bool gateway_state::move_to(size_t to, routed& x, request& r) {
+bool gateway_state::move_to(size_t to, routed& passed, request& r) {
   auto& before = models_[r.model];
   auto& after = models_[to];
   auto& theirs = after.info.signature.inputs;
@@ -373,42 +374,42 @@ bool gateway_state::move_to(size_t to, routed& x, request& r) {
   auto alike =
     std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
                [](auto& a, auto& b) { return a.name == b.name; });
-  auto rows = check_inputs(after.info.signature, x.inputs);
+  auto rows = check_inputs(after.info.signature, passed.inputs);
   if (!alike || !rows)
     return false;
-  x.rows = *rows;
+  passed.rows = *rows;
   --before.open;
   ++after.open;
   r.model = to;
-  hand_to_router(to, std::move(x));
+  hand_to_router(to, std::move(passed));
   return true;
 }
 
-/// To another version of its model, or another variant, if one will do for who
-/// asked.
-result<void> gateway_state::pass_on(routed& x, request& r) {
+/// Routes a returned request: to another version or variant that the client
+/// accepts, or to its router again.
+result<void> gateway_state::pass_on(routed& passed, request& r) {
   auto& before = models_[r.model];
   if (!before.ended && r.asked && r.asked->model.empty())
     if (auto chosen = choose(*r.asked, r.from->first);
         chosen && *chosen != r.model && is_ready(models_[*chosen])
-        && move_to(*chosen, x, r))
+        && move_to(*chosen, passed, r))
       return {};
   if (!before.ended && before.replicas.empty() && !before.obstacle.empty())
     return stuck(before);
-  if (!before.ended) { // it has come back meanwhile
-    hand_to_router(r.model, std::move(x));
+  if (!before.ended) { // the version is still served
+    hand_to_router(r.model, std::move(passed));
     return {};
   }
   error ended{ec::unavailable,
               "version " + std::to_string(before.info.version) + " of model '"
-                + before.info.model + "' is not served any more",
+                + before.info.model + "' is no longer served",
               {}};
   if (!r.any_version)
     return ended;
   infer any;
   any.model = before.info.model;
   auto chosen = choose(r.asked ? *r.asked : any, r.from->first);
-  if (!chosen || !move_to(*chosen, x, r))
+  if (!chosen || !move_to(*chosen, passed, r))
     return ended;
   return {};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What a GATEWAY remembers of requests, for people.
+/// Reports of a GATEWAY on open and notable requests, for operators.
 
 #include <algorithm>
 
@@ -12,13 +12,13 @@ namespace millrace {
 
 namespace {
 
-/// Of what a client calls something, what is kept.
+/// Longest name that is kept of a client's text, in bytes.
 constexpr size_t name_longest = 64;
 
-/// Open requests that people are shown, the oldest.
+/// Most open requests in a report: the oldest ones.
 constexpr size_t open_shown = 100;
 
-/// What a request asked for, for people.
+/// The target of a request as text.
 std::string asked_for(const infer& x) {
   if (x.application.empty())
     return "model " + first_of(x.model, name_longest)
@@ -41,22 +41,22 @@ void add_track(request_story& to, request_track& x) {
 } // namespace
 
 std::unique_ptr<const gateway_state::words>
-gateway_state::words_of(const client_request& x) {
-  if (x.trace.empty())
+gateway_state::words_of(const client_request& request) {
+  if (request.trace.empty())
     return nullptr;
   return std::make_unique<const words>(
-    words{first_of(x.trace, name_longest), asked_for(x.request)});
+    words{first_of(request.trace, name_longest), asked_for(request.request)});
 }
 
-/// A request that was refused on arrival.
-void gateway_state::remember(const client_request& x, const session& from,
+/// Keeps a request that was refused on arrival.
+void gateway_state::remember(const client_request& request, const session& from,
                              const error& why) {
   auto time = now();
   request_story story;
   story.number = ++last_key_;
-  story.trace = first_of(x.trace, name_longest);
+  story.trace = first_of(request.trace, name_longest);
   story.tenant = options_.tenants.at(from.endpoint);
-  story.asked = asked_for(x.request);
+  story.asked = asked_for(request.request);
   story.status = why.code;
   story.error = why.text;
   notable_.keep(std::move(story), time, time);
@@ -80,29 +80,30 @@ request_story gateway_state::story_of(uint64_t key, const request& r) const {
 }
 
 void gateway_state::remember(uint64_t key, const request& r,
-                             const infer_reply& x, timestamp time,
+                             const infer_reply& reply, timestamp time,
                              const requests_completed* by) {
   if (options_.spans->on())
-    options_.spans->add("gateway", "", x.model, r.arrived, time, key, 0,
-                        std::string{to_string(x.status)}
+    options_.spans->add("gateway", "", reply.model, r.arrived, time, key, 0,
+                        std::string{to_string(reply.status)}
                           + (r.named ? " " + r.named->trace : ""));
-  if (x.status == ec::ok && !r.named && r.vain.empty()
-      && !notable_.is_slow(x.total, time))
+  if (reply.status == ec::ok && !r.named && r.vain.empty()
+      && !notable_.is_slow(reply.total, time))
     return;
   auto story = story_of(key, r);
-  story.status = x.status;
-  story.error = x.error;
-  story.replica = x.replica;
-  story.batch = x.batch;
-  story.queue = x.queue;
-  story.execute = x.execute;
-  story.total = x.total;
+  story.status = reply.status;
+  story.error = reply.error;
+  story.replica = reply.replica;
+  story.batch = reply.batch;
+  story.queue = reply.queue;
+  story.execute = reply.execute;
+  story.total = reply.total;
   if (by != nullptr)
     story.visits = by->visits;
   notable_.keep(std::move(story), r.arrived, time);
 }
 
-/// The oldest that are open, of that name or number if one is given.
+/// Keys of the oldest open requests with this trace id or number; `which`
+/// empty: of all.
 std::vector<uint64_t> gateway_state::open_ones(const std::string& which) const {
   const std::string none;
   std::vector<uint64_t> out;
@@ -116,9 +117,9 @@ std::vector<uint64_t> gateway_state::open_ones(const std::string& which) const {
   return out;
 }
 
-/// The routers say how far those are that are open.
+/// Reports open requests with the progress from their routers, and kept ones.
 caf::result<request_list>
-gateway_state::on_get_requests(const get_requests& x) {
+gateway_state::on_get_requests(const get_requests& request) {
   struct question {
     caf::typed_response_promise<request_list> promise;
     request_list answer;
@@ -127,14 +128,14 @@ gateway_state::on_get_requests(const get_requests& x) {
   auto time = now();
   auto mine = std::make_shared<question>();
   std::map<size_t, get_tracks> by_model;
-  for (auto key : open_ones(x.which)) {
+  for (auto key : open_ones(request.which)) {
     auto& r = in_flight_.at(key);
     auto& story = mine->answer.requests.emplace_back(story_of(key, r));
     story.open = true;
     story.ago = to_us(time - r.arrived);
     by_model[r.model].keys.push_back(key);
   }
-  for (auto& story : notable_.find(x.which, time))
+  for (auto& story : notable_.find(request.which, time))
     mine->answer.requests.push_back(std::move(story));
   if (by_model.empty())
     return std::move(mine->answer);
@@ -158,23 +159,24 @@ gateway_state::on_get_requests(const get_requests& x) {
   return mine->promise;
 }
 
-/// The router, too, had found one to be too late, which was answered already.
-void gateway_state::add_late(outcome& x) {
-  auto* story = notable_.find(x.key);
+/// Adds the attempts of the router's outcome to a request that was answered
+/// before.
+void gateway_state::add_late(outcome& answer) {
+  auto* story = notable_.find(answer.key);
   if (story == nullptr || story->attempts > 0 || !story->replica.empty())
     return;
-  story->attempts = x.attempts;
-  story->queue = std::min(x.queue, story->total);
-  story->vain = std::move(x.vain);
+  story->attempts = answer.attempts;
+  story->queue = std::min(answer.queue, story->total);
+  story->vain = std::move(answer.vain);
 }
 
-/// Of one that is to be tried again, or was given up, and is answered already.
-void gateway_state::on_track(request_track& x) {
-  if (auto i = in_flight_.find(x.key); i != in_flight_.end()) {
-    i->second.attempts = x.attempts;
-    i->second.vain = std::move(x.vain);
-  } else if (auto* story = notable_.find(x.key)) {
-    add_track(*story, x);
+/// Records the attempts of a request that is retried, or is answered already.
+void gateway_state::on_track(request_track& track) {
+  if (auto i = in_flight_.find(track.key); i != in_flight_.end()) {
+    i->second.attempts = track.attempts;
+    i->second.vain = std::move(track.vain);
+  } else if (auto* story = notable_.find(track.key)) {
+    add_track(*story, track);
   }
 }
 

@@ -12,10 +12,10 @@ namespace {
 constexpr uint64_t spans_most = 100'000;
 constexpr microseconds record_longest = 60s;
 
-/// From the end of a recording on, for who reads it.
+/// How long spans stay readable after the end of a recording.
 constexpr microseconds kept_for = 5min;
 
-/// In one answer, which others wait behind.
+/// Limit of spans in one reply, so that other replies are not delayed.
 constexpr size_t spans_in_answer = 1000;
 
 } // namespace
@@ -33,12 +33,12 @@ clock_reading inspector_state::on_get_clock() const {
           options_.wall_clock ? options_.wall_clock() : microseconds{0}};
 }
 
-event_list inspector_state::on_get_events(const get_events& x) const {
-  return {remembered_events().last(x.last)};
+event_list inspector_state::on_get_events(const get_events& request) const {
+  return {remembered_events().last(request.last)};
 }
 
-ack inspector_state::on_set_log(const set_log& x) {
-  set_log_level(x.level);
+ack inspector_state::on_set_log(const set_log& request) {
+  set_log_level(request.level);
   return {};
 }
 
@@ -47,24 +47,26 @@ examination inspector_state::on_examine() const {
           options_.examine ? options_.examine() : std::vector<finding>{}};
 }
 
-ack inspector_state::on_record(const record_spans& x) {
-  options_.spans->start(std::min(x.most, spans_most));
-  record_until_ = self_->clock().now()
-                  + std::clamp(x.longest, microseconds{0}, record_longest);
+ack inspector_state::on_record(const record_spans& request) {
+  options_.spans->start(std::min(request.most, spans_most));
+  record_until_ =
+    self_->clock().now()
+    + std::clamp(request.longest, microseconds{0}, record_longest);
   send_at(self_, record_until_, tick::value);
   return {};
 }
 
-span_list inspector_state::on_get_spans(const get_spans& x) const {
+span_list inspector_state::on_get_spans(const get_spans& request) const {
   auto& spans = *options_.spans;
-  return {spans.kept(x.first, spans_in_answer), spans.size(), spans.lost()};
+  return {spans.kept(request.first, spans_in_answer), spans.size(),
+          spans.lost()};
 }
 
 void inspector_state::on_tick() {
   auto now = self_->clock().now();
   if (now >= record_until_ + kept_for)
     return options_.spans->forget();
-  if (now < record_until_) // it was begun anew
+  if (now < record_until_) // a new recording has started
     return;
   options_.spans->stop();
   send_at(self_, record_until_ + kept_for, tick::value);

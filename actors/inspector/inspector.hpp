@@ -7,15 +7,17 @@
 
 namespace millrace {
 
-/// What a node lets people see of it, beside what its actors do.
+/// Sources of an INSPECTOR.
 struct inspector_options {
   std::shared_ptr<span_recorder> spans;
-  std::function<std::vector<finding>()> examine; ///< its host; may be empty
-  std::function<microseconds()> wall_clock;      ///< may be empty
+  /// Checks the host; may be empty.
+  std::function<std::vector<finding>()> examine;
+  std::function<microseconds()> wall_clock; ///< may be empty
 };
 
-/// Answers people's questions about a node as a program on a host: its clocks,
-/// events, limits, spans. At most 100,000 spans are kept, for a minute at most.
+/// The INSPECTOR answers queries of operators about a node as a process:
+/// clocks, events, limits, spans. It keeps at most 100,000 spans, recorded for
+/// a minute at most.
 inspector_actor::behavior_type
 inspector(inspector_actor::stateful_pointer<struct inspector_state> self,
           inspector_options options);

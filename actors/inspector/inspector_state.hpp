@@ -13,11 +13,11 @@ struct inspector_state {
              inspector_options options);
 
   clock_reading on_get_clock() const;
-  event_list on_get_events(const get_events& x) const;
-  ack on_set_log(const set_log& x);
+  event_list on_get_events(const get_events& request) const;
+  ack on_set_log(const set_log& request);
   examination on_examine() const;
-  ack on_record(const record_spans& x);
-  span_list on_get_spans(const get_spans& x) const;
+  ack on_record(const record_spans& request);
+  span_list on_get_spans(const get_spans& request) const;
   void on_tick();
 
 private:

@@ -9,7 +9,8 @@ namespace millrace {
 
 namespace {
 
-/// What does not answer by then has no usage for that time.
+/// Longest timeout of a request for a load. An actor that does not answer keeps
+/// its last usage.
 constexpr microseconds longest_patience = 500ms;
 
 } // namespace
@@ -33,8 +34,8 @@ timestamp monitor_state::now() const {
   return self_->clock().now();
 }
 
-void monitor_state::on_observe(observe& x) {
-  things_ = std::move(x);
+void monitor_state::on_observe(observe& message) {
+  things_ = std::move(message);
   auto keep = [](auto& table, auto& names) {
     std::erase_if(table,
                   [&](auto& entry) { return !names.contains(entry.first); });
@@ -45,12 +46,12 @@ void monitor_state::on_observe(observe& x) {
 
 template <class Table, class Load>
 void monitor_state::learn(Table& table, const std::string& thing,
-                          const Load& x) {
+                          const Load& load) {
   auto [i, fresh] = table.try_emplace(thing);
   auto& w = i->second;
   if (!fresh)
-    w.usage = usage_between(w.last, x, now() - w.at);
-  w.last = x;
+    w.usage = usage_between(w.last, load, now() - w.at);
+  w.last = load;
   w.at = now();
 }
 
@@ -63,7 +64,7 @@ void monitor_state::on_tick() {
   host_read_ = now();
   ask_gpus();
   auto patience = std::min(longest_patience, period_ / 2);
-  auto silent = [](const caf::error&) { /* its usage stays the last one */ };
+  auto silent = [](const caf::error&) { /* its last usage stays */ };
   for (auto& [device, executor] : things_.executors)
     self_->request(executor, patience, get_load{})
       .then([this, device = device](
@@ -79,7 +80,7 @@ void monitor_state::on_tick() {
 void monitor_state::show_processes(const host_reading& host) {
   auto show = [&](process_part of, double seconds, double& shown,
                   uint64_t resident) {
-    // The count of a child that ended may be missed.
+    // The count may decrease when a child ends.
     counts_->process_cpu_seconds(of).add(std::max(0.0, seconds - shown));
     shown = std::max(shown, seconds);
     counts_->process_resident_memory_bytes(of).set(
@@ -93,7 +94,8 @@ void monitor_state::show_processes(const host_reading& host) {
        children.resident);
 }
 
-/// One that does not answer has no usage after a while.
+/// Requests readings of the GPUs. Readings are cleared when the driver does not
+/// answer for two periods.
 void monitor_state::ask_gpus() {
   if (probes_.gpu_of.empty() || !probes_.gpus)
     return;
@@ -107,11 +109,11 @@ void monitor_state::ask_gpus() {
   });
 }
 
-/// Those of the host that devices of this node are.
-void monitor_state::on_gpus_read(const gpus_read& x) {
+/// Stores the readings, and shows those of this node's devices in the metrics.
+void monitor_state::on_gpus_read(const gpus_read& message) {
   asked_.reset();
-  if (*x.content)
-    gpus_ = **x.content;
+  if (*message.content)
+    gpus_ = **message.content;
   else
     gpus_.clear();
   for (auto& [device, number] : probes_.gpu_of)

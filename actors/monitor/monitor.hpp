@@ -12,20 +12,21 @@
 
 namespace millrace {
 
-/// Has all GPUs of the host be read, and tells, from whatever thread: their
-/// driver may hang, and who asks must not.
+/// Reads all GPUs of the host asynchronously, because a driver may hang. Calls
+/// `tell` on any thread.
 using gpu_probe = std::function<void(std::function<void(gpu_readings)> tell)>;
 
-/// What a monitor asks beside executors and replicas.
+/// Probes of a MONITOR, beside executors and replicas.
 struct monitor_probes {
   host_probe host;
-  children_probe children;                ///< empty: there are none
-  gpu_probe gpus;                         ///< empty: there are none
-  std::map<std::string, uint32_t> gpu_of; ///< by device
+  children_probe children;                ///< empty: no child processes
+  gpu_probe gpus;                         ///< empty: no GPUs
+  std::map<std::string, uint32_t> gpu_of; ///< GPU number, by device
 };
 
-/// Asks the node's executors and replicas, the host and its GPUs, how busy they
-/// are, once in a period (0: never); tells whoever asks, and the metrics.
+/// The MONITOR polls the usage of the node's executors and replicas, the host
+/// and its GPUs once per period (0: never). It answers with the latest usage,
+/// and updates the metrics.
 monitor_actor::behavior_type
 monitor(monitor_actor::stateful_pointer<struct monitor_state> self,
         monitor_probes probes, std::shared_ptr<metrics> counts,

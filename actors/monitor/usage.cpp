@@ -13,13 +13,13 @@ double per_second(uint64_t before, uint64_t after, nanoseconds apart) {
   return apart > 0ns ? static_cast<double>(n) / to_seconds(apart) : 0;
 }
 
-/// Busy time per time: 2 where two things were always busy.
+/// Busy time per time; 2 when two lanes were always busy.
 double busy_part(microseconds before, microseconds after, nanoseconds apart) {
   auto busy = after >= before ? after - before : after;
   return apart > 0ns ? to_seconds(busy) / to_seconds(apart) : 0;
 }
 
-/// Those that were met since, with an earlier count of the same.
+/// Moments of the values between two counts.
 moments since(const moments& before, const moments& after) {
   if (after.count < before.count)
     return after;
@@ -31,7 +31,7 @@ double mean_of(const moments& x) {
   return x.count > 0 ? x.sum / static_cast<double>(x.count) : 0;
 }
 
-/// Standard deviation by mean; 0 of fewer than two.
+/// Coefficient of variation; 0 for fewer than two values.
 double cv_of(const moments& x) {
   auto mean = mean_of(x);
   if (x.count < 2 || mean <= 0)
@@ -46,10 +46,11 @@ device_usage usage_between(const device_load& before, const device_load& after,
                            nanoseconds apart) {
   device_usage out;
   out.device = after.device;
-  // A batch is counted when it ends, whole: a second may get more than its own.
+  // A batch counts when it ends, with its whole time, so the busy part can
+  // exceed 1.
   auto lanes = static_cast<double>(std::max(1u, after.lanes));
   auto busy = busy_part(before.busy, after.busy, apart);
-  if (after.batches == before.batches) // nor may one that lasts look like rest
+  if (after.batches == before.batches) // a long batch is not idle time
     busy = static_cast<double>(std::min(before.running, after.running));
   out.busy = std::min(1.0, busy / lanes);
   out.batches_per_second = per_second(before.batches, after.batches, apart);
@@ -82,11 +83,11 @@ replica_usage usage_between(const replica_load& before,
   return out;
 }
 
-void add_gpu_usage(device_usage& out, const gpu_reading& x) {
-  out.gpu_busy = x.busy;
-  out.gpu_memory = x.memory_used.value;
-  out.gpu_clock = x.clock;
-  out.gpu_watts = x.watts;
+void add_gpu_usage(device_usage& out, const gpu_reading& reading) {
+  out.gpu_busy = reading.busy;
+  out.gpu_memory = reading.memory_used.value;
+  out.gpu_clock = reading.clock;
+  out.gpu_watts = reading.watts;
 }
 
 void add_host_usage(node_load& out, const host_reading& before,

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "models/device/nvml.hpp"
+#include "models/gpu/nvml.hpp"
 #include "runtime/host_probe.hpp"
 #include "transport/messages/load.hpp"
 
 namespace millrace {
 
-/// Usage between two counts of the same thing, `apart` one from the other.
-/// Counts that went back (it was started anew) count from zero.
+/// Usage between two counts of the same device or replica, `apart` in time. A
+/// count that went down was restarted, and counts from zero.
 device_usage usage_between(const device_load& before, const device_load& after,
                            nanoseconds apart);
 replica_usage usage_between(const replica_load& before,
                             const replica_load& after, nanoseconds apart);
 
-/// Fills in what the driver says of a device that is a GPU.
-void add_gpu_usage(device_usage& out, const gpu_reading& x);
+/// Adds the reading of the driver to the usage of a GPU device.
+void add_gpu_usage(device_usage& out, const gpu_reading& reading);
 
-/// Fills in the host's part.
+/// Adds the usage of the host.
 void add_host_usage(node_load& out, const host_reading& before,
                     const host_reading& after, nanoseconds apart);
 

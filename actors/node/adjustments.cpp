@@ -11,36 +11,36 @@
 
 namespace millrace {
 
-void supervisor_state::on_adjust(const adjust& x) {
-  if (!obey(x.epoch, x.sequence))
+void supervisor_state::on_adjust(const adjust& order) {
+  if (!obey(order.epoch, order.sequence))
     return;
-  if (auto i = replicas_.find(x.replica); i != replicas_.end())
-    self_->send(i->second.handle, x);
+  if (auto i = replicas_.find(order.replica); i != replicas_.end())
+    self_->send(i->second.handle, order);
   else
     log_event(log_level::info, "supervisor", "unknown_replica",
-              {{"replica", x.replica}});
+              {{"replica", order.replica}});
 }
 
 /// The inventory shows the sharing once the executor has it in force.
-void supervisor_state::on_adjust_device(const adjust_device& x) {
-  if (!obey(x.epoch, x.sequence))
+void supervisor_state::on_adjust_device(const adjust_device& order) {
+  if (!obey(order.epoch, order.sequence))
     return;
-  auto configured = configured_.find(x.device);
-  auto executor = find_child("executor/" + x.device);
+  auto configured = configured_.find(order.device);
+  auto executor = find_child("executor/" + order.device);
   if (configured == configured_.end() || !executor)
     return log_event(log_level::info, "supervisor", "unknown_device",
-                     {{"device", x.device}});
+                     {{"device", order.device}});
   constexpr caf::timespan timeout = 10s;
   self_
     ->request(caf::actor_cast<executor_actor>(executor), timeout,
-              share_device{x.sharing.value_or(configured->second)})
+              share_device{order.sharing.value_or(configured->second)})
     .then(
-      [this, device = x.device,
-       ordered = x.sharing.has_value()](const device_sharing& in_force) {
+      [this, device = order.device,
+       ordered = order.sharing.has_value()](const device_sharing& in_force) {
         set_sharing(device, ordered ? std::optional{in_force} : std::nullopt);
         publish_soon();
       },
-      [device = x.device](const caf::error& why) {
+      [device = order.device](const caf::error& why) {
         log_event(log_level::warning, "supervisor", "sharing_refused",
                   {{"device", device}, {"reason", from_caf(why).text}});
       });
@@ -48,20 +48,20 @@ void supervisor_state::on_adjust_device(const adjust_device& x) {
 
 /// Errors: bad_request for a device that this node does not have or that is not
 /// emulated, and for a factor that is not above 0.
-caf::result<ack> supervisor_state::on_slow_device(const slow_device& x) {
-  auto executor = find_child("executor/" + x.device);
+caf::result<ack> supervisor_state::on_slow_device(const slow_device& request) {
+  auto executor = find_child("executor/" + request.device);
   if (!executor)
     return to_caf(
-      {ec::bad_request, "no device '" + x.device + "' on this node", {}});
+      {ec::bad_request, "no device '" + request.device + "' on this node", {}});
   constexpr double most = 1e6;
-  if (!(x.factor > 1 / most && x.factor < most))
+  if (!(request.factor > 1 / most && request.factor < most))
     return to_caf({ec::bad_request,
                    "factor: expected a number from 1e-06 to 1e+06, found "
-                     + format_number(x.factor),
+                     + format_number(request.factor),
                    {}});
   log_event(log_level::info, "supervisor", "device_slowed",
-            {{"device", x.device}, {"factor", x.factor}});
-  return self_->delegate(caf::actor_cast<executor_actor>(executor), x);
+            {{"device", request.device}, {"factor", request.factor}});
+  return self_->delegate(caf::actor_cast<executor_actor>(executor), request);
 }
 
 void supervisor_state::set_sharing(

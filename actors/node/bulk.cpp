@@ -8,8 +8,8 @@ namespace millrace {
 
 namespace {
 
-/// An address on the same interface, at whatever port is free; of a file
-/// beside.
+/// Returns an address on the same interface with any free port, or for an ipc
+/// address, a file beside it.
 std::string any_port_of(const std::string& address) {
   auto is_file = address.starts_with("ipc://");
   return is_file ? address + ".bulk"

@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-/// The bulk port of a node, as its config says, in its start of that number.
-/// Errors: bad_config, naming the address.
+/// Opens the bulk port of a node as configured, for the start with this
+/// incarnation number. Errors: bad_config, with the address.
 result<std::unique_ptr<zmq_bulk>> open_bulk_port(const cluster_config& config,
                                                  const std::string& node,
                                                  uint64_t incarnation,

@@ -17,16 +17,17 @@
 #include "actors/profiler/profiler_state.hpp"
 #include "actors/provider/provider_state.hpp"
 #include "actors/registry/registry_state.hpp"
-#include "models/device/nvml.hpp"
+#include "models/gpu/nvml.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// More than a supervisor starts an actor before it gives up.
+/// Epochs that are reserved for one start of a node; a supervisor fails the
+/// node after far fewer starts of an actor.
 constexpr uint64_t starts_of_actor = 1'000'000;
 
-/// Adds the actors of one role after the other.
+/// Adds the actors, one role after the other.
 class composer {
 public:
   composer(const cluster_config& config, const std::string& name,
@@ -67,7 +68,7 @@ public:
   }
 
 private:
-  /// What its monitor asks.
+  /// Probes that the monitor of this node reads.
   monitor_probes probes() const {
     monitor_probes out{
       environment_.probe, environment_.children, environment_.gpus, {}};
@@ -107,7 +108,8 @@ private:
                     ? environment_.keep_bundles(mine_.data + "/bundles",
                                                 environment_.memory)
                     : nullptr;
-    // What it does for one cache the next has done already.
+    // All starts of the cache share one bundle_keeper: its thread completes the
+    // writes of one cache before the next cache lists the bundles.
     add("cache", "",
         [reader = environment_.read_bundles(), how = mine_.cache, keeper,
          probe = environment_.probe, counts = environment_.counts,
@@ -138,7 +140,7 @@ private:
     }
   }
 
-  /// Of the config, with the devices that machines will have.
+  /// The pools of the config, with the devices of their machines.
   std::map<std::string, machine_pool> pools() const {
     std::map<std::string, machine_pool> out;
     for (auto& [name, x] : config_.pools) {
@@ -153,22 +155,23 @@ private:
     return out;
   }
 
-  /// Registry, cluster state, autoscaler, placement and provider know each
-  /// other, so they are started in one go and fall together.
+  /// Registry, cluster state, autoscaler, placement and provider hold handles
+  /// to each other. The supervisor therefore starts and restarts them as one
+  /// group.
   void add_controller() {
     struct handles {
-      uint64_t starts = 0; ///< of placement
-      uint64_t epoch = 0;  ///< with that
+      uint64_t starts = 0; ///< starts of the placement actor
+      uint64_t epoch = 0;  ///< epoch of the latest start
       placement_actor placement;
-      provider_actor provider; ///< null: there are no pools
+      provider_actor provider; ///< null: no pools
       autoscaler_actor autoscaler;
       cluster_state_actor cluster_state;
     };
     auto made = std::make_shared<handles>();
     placement_options settings;
-    // Of the node's starts the later is obeyed, and in it of the actor's.
-    // Should the disk be lost that counts the former, the others see to it (see
-    // refused).
+    // Nodes obey the latest start of the node, and within that start the latest
+    // start of the actor. If the disk with the count of node starts is lost,
+    // other nodes reject this start (see hello_rejected).
     settings.epoch = environment_.net->self().incarnation * starts_of_actor;
     settings.settle = 2 * config_.link.timeout;
     for (auto& [name, x] : config_.nodes)
@@ -249,7 +252,7 @@ private:
         [name, x, net = environment_.net,
          open = environment_.open_store](supervisor_actor::pointer self) {
           auto store = open(x);
-          MILLRACE_ASSERT(store); // for the config was checked
+          MILLRACE_ASSERT(store); // the config was checked
           return self->spawn(
             store_watch, store_watch_options{net, name, x, std::move(*store),
                                              supervisor_actor{self}});
@@ -269,7 +272,8 @@ private:
     settings.max_models = config_.gateway.max_models;
     settings.selection = config_.selection.policy;
     settings.spans = environment_.spans;
-    // They give it up within a beat of each other, and look now and then.
+    // Gateways detect a death within one heartbeat of each other, and check
+    // periodically.
     settings.death_notice = config_.link.beat * 5 / 2;
     settings.demand_period = config_.demand.period;
     settings.only_assigned = !config_.keys.empty();
@@ -288,14 +292,16 @@ private:
 
 } // namespace
 
-device_info describe(const device_config& x) {
-  device_info out{x.id,  x.kind, x.lanes_or_default(), x.memory, x.sharing,
-                  false, x.units};
-  auto is_gpu = x.type == device_type::cuda;
+device_info describe(const device_config& settings) {
+  device_info out{
+    settings.id,     settings.kind,    settings.lanes_or_default(),
+    settings.memory, settings.sharing, false,
+    settings.units};
+  auto is_gpu = settings.type == device_type::cuda;
   if (is_gpu && out.memory.value == 0
-      && x.cuda.parameters == gpu_parameters::device)
-    if (auto all = read_gpus(); all && x.cuda.gpu < all->size())
-      out.memory = (*all)[x.cuda.gpu].memory;
+      && settings.cuda.parameters == gpu_parameters::device)
+    if (auto all = read_gpus(); all && settings.cuda.gpu < all->size())
+      out.memory = (*all)[settings.cuda.gpu].memory;
   return out;
 }
 

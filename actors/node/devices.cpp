@@ -5,13 +5,13 @@
 
 namespace millrace {
 
-gpu_place place_of(const cuda_config& x) {
-  return {.gpu = static_cast<int>(x.gpu),
-          .sharing = x.sharing,
-          .streaming = x.streaming,
-          .graphs = x.graphs,
-          .parameters = x.parameters,
-          .pipelined = x.pipelined};
+gpu_place place_of(const cuda_config& settings) {
+  return {.gpu = static_cast<int>(settings.gpu),
+          .sharing = settings.sharing,
+          .streaming = settings.streaming,
+          .graphs = settings.graphs,
+          .parameters = settings.parameters,
+          .pipelined = settings.pipelined};
 }
 
 result<device_maker> make_devices_of(const cluster_config& config,

@@ -5,12 +5,12 @@
 
 namespace millrace {
 
-/// Where on a GPU the models of such a device run.
-gpu_place place_of(const cuda_config& x);
+/// Returns the GPU, or the part of a GPU, where models of this device run.
+gpu_place place_of(const cuda_config& settings);
 
-/// Makes the devices that a config names: real ones, and emulated ones with
-/// times from its profiles. Models that crashed the node too often do not run
-/// in its threads. Errors: read_book's.
+/// Returns a maker of the devices of a config: real devices, and emulated
+/// devices with times from their profiles. A model that crashed the node too
+/// often does not run in threads of the node. Errors: as read_book.
 result<device_maker> make_devices_of(const cluster_config& config,
                                      const crash_counts& crashes);
 

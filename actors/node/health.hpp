@@ -11,12 +11,13 @@
 
 namespace millrace {
 
-/// How a node is, for probes that must not wait for an actor. Any thread.
+/// The condition of a node, for probes that must not wait for an actor.
+/// Thread-safe.
 class health {
 public:
   using told = std::function<void(node_condition, const std::string& reason)>;
 
-  /// `tell` hears of every change.
+  /// `tell` is called on every change.
   explicit health(told tell = {}) : tell_(std::move(tell)) {}
 
   void set(node_condition state, std::string reason) {
@@ -31,8 +32,8 @@ public:
     return {state_, reason_};
   }
 
-  /// What somebody should see to though the node works; an empty text says that
-  /// there is nothing with that any more.
+  /// Sets a problem that needs an operator while the node works; an empty text
+  /// clears the problem.
   void set_trouble(const std::string& with, std::string text) {
     std::lock_guard guard{mutex_};
     if (text.empty())

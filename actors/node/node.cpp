@@ -18,6 +18,7 @@
 #include "actors/node/durable_counts.hpp"
 #include "actors/node/supervisor_state.hpp"
 #include "models/host_memory.hpp"
+#include "runtime/build_description.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/random.hpp"
 #include "runtime/service_notice.hpp"
@@ -33,18 +34,18 @@ namespace millrace {
 
 namespace {
 
-/// Nobody can guess it.
+/// Returns an unpredictable secret.
 std::string random_secret() {
   return std::to_string(entropy()) + "-" + std::to_string(entropy());
 }
 
-/// As this system calls itself; empty when it does not say.
+/// Returns the host name of the system; empty when unknown.
 std::string host_name() {
   char name[HOST_NAME_MAX + 1] = {};
   return ::gethostname(name, sizeof name - 1) == 0 ? name : std::string{};
 }
 
-/// What a service manager is told: ready once, and not before it is.
+/// Reports the condition to the service manager: READY once the node is ready.
 void tell_service(node_condition state, const std::string& reason) {
   auto status = "STATUS=" + std::string{to_string(state)}
                 + (reason.empty() ? "" : ": " + reason) + "\n";
@@ -56,15 +57,16 @@ void tell_service(node_condition state, const std::string& reason) {
     notify_service(status);
 }
 
-/// An actor that never returns keeps the bus thread: the cluster goes on
-/// without the node at once, and whoever looks after its process may end it
-/// after this.
+/// An actor that never returns blocks the bus thread. The cluster then
+/// continues without this node at once, and a service manager may end the
+/// process after this time.
 constexpr auto stuck_after = 10s;
 
-/// Of the file of events, which is read when the node starts.
+/// Size of one part of the event log, in bytes; a node reads the log at its
+/// start.
 constexpr size_t events_part = 1u << 20;
 
-/// A node's keys, where its cluster has any.
+/// Returns the keys of a node; nothing when the cluster uses no keys.
 result<std::optional<node_keys>> keys_of(const cluster_config& config,
                                          const std::string& name) {
   if (config.keys.empty())
@@ -81,7 +83,7 @@ result<std::optional<node_keys>> keys_of(const cluster_config& config,
 class system_config : public caf::actor_system_config {
 public:
   system_config() {
-    // Wakes idle workers several times faster than stealing does.
+    // Wakes idle workers several times faster than the stealing policy.
     set("scheduler.policy", caf::atom("sharing"));
     set("scheduler.max-threads", size_t{2});
     millrace::add_error_category(*this);
@@ -103,7 +105,7 @@ public:
     watchdog_.reset();
     bus_->stop();
     http_.reset();
-    // One that has ended may still be telling others so, over the bus.
+    // An ended actor may still send down messages over the bus.
     system_.reset();
   }
 
@@ -113,7 +115,9 @@ public:
     auto& mine = config_.nodes.at(name);
     counts_ = std::make_shared<metrics>(
       mine.http.empty() ? recording::off : recording::on, name);
-    counts_->build_info(this_build()).set(1);
+    auto built = this_build();
+    counts_->build_info(built.version, built.commit, built.libtorch, built.cuda)
+      .set(1);
     counts_->start_time_seconds().set(to_seconds(wall_clock()));
     auto folder = open_folder(mine.data);
     if (!folder)
@@ -171,8 +175,8 @@ public:
 private:
   const node_config& mine() const { return config_.nodes.at(name_); }
 
-  /// A folder of this node's data, whose refusals show until it takes
-  /// something again.
+  /// Opens a folder of this node's data. A failed write is shown as a trouble
+  /// until the next write succeeds.
   result<std::unique_ptr<disk>> open_folder(const std::string& path) {
     auto out = open_directory(path);
     if (!out)
@@ -185,8 +189,8 @@ private:
         state->set_trouble(path,
                            done ? ""
                                 : "disk: " + done.failure().text
-                                    + "; what this node is told or what happens"
-                                      " to it may not be known after it ends");
+                                    + "; orders and events of this node may be"
+                                      " lost when it ends");
       });
   }
 
@@ -198,7 +202,7 @@ private:
     return open_kept_log(std::move(*folder), part_max);
   }
 
-  /// What happened to this node stays known: also to its next life.
+  /// Opens the event log, which also holds the events of earlier starts.
   result<void> open_events(const std::string& data) {
     auto directory = event_directory(data);
     std::vector<kept_event> earlier;
@@ -209,7 +213,7 @@ private:
     if (!kept)
       return kept.failure();
     events_ = std::move(*kept);
-    // Events may be logged when the node has gone.
+    // Events may be logged after the node has ended.
     remembered_events().go_on_after(
       std::move(earlier), [to = std::weak_ptr{events_}](const kept_event& x) {
         if (auto log = to.lock())
@@ -218,12 +222,12 @@ private:
     return {};
   }
 
-  /// Its host, and where it listens.
+  /// Checks the host, and lists the addresses of the node.
   std::vector<finding> examine_node() const {
     auto out = examine_host(mine().data);
     for (auto& text : health_->troubles())
       out.push_back(
-        {"trouble", verdict::bad, text, "the node works on meanwhile"});
+        {"trouble", verdict::bad, text, "the node continues to work"});
     out.push_back({"addresses", verdict::good, describe(), {}});
     auto& self = bus_->self();
     auto rate = bandwidth{static_cast<double>(self.network)};
@@ -234,15 +238,15 @@ private:
          + ", "
          + (self.network > 0
               ? format_bandwidth(rate)
-              : "its link's speed is not said (nodes." + name_ + ".network)"),
+              : "network speed not configured (nodes." + name_ + ".network)"),
        {}});
     auto guarded = !config_.keys.empty();
     out.push_back({"keys", guarded ? verdict::good : verdict::notice,
                    guarded ? "every connection needs one"
-                           : "none: whoever is on this host may do all",
+                           : "none: every process on this host has full access",
                    guarded ? ""
-                           : "make keys where strangers have accounts"
-                             " here: millrace keys"});
+                           : "if other users have accounts on this host,"
+                             " create keys with 'millrace keys'"});
     return out;
   }
 
@@ -268,9 +272,9 @@ private:
     if (!keys)
       return keys.failure();
     settings.keys = std::move(*keys);
-    if (settings.keys) // nobody is to find them in a core file
+    if (settings.keys) // keys must not be in a core file
       ::prctl(PR_SET_DUMPABLE, 0);
-    if (!clients_of(mine()).empty()) { // nor what they sent
+    if (!clients_of(mine()).empty()) { // nor may requests
       rlimit none{};
       ::setrlimit(RLIMIT_CORE, &none);
     }
@@ -278,7 +282,7 @@ private:
       auto line =
         wall_time() + " "
         + (who.name.empty()
-             ? std::string{"somebody"}
+             ? std::string{"unknown peer"}
              : who.name + " (" + std::string{to_string(who.role)} + ")")
         + " " + what;
       if (kind == zeromq::authenticator::notable::order)
@@ -286,8 +290,9 @@ private:
       else
         audit_->sample(std::move(line));
     };
-    // What is not much too large is still told so, and who keeps to
-    // PROTOCOL.md's limit of messages is never cut off for what they carry.
+    // A request somewhat above the limit still gets an error reply, and a
+    // client that keeps to the message limit of PROTOCOL.md is never
+    // disconnected because of size.
     settings.longest_request =
       std::max<size_t>(2 * config_.gateway.max_client_bytes.value,
                        wire_limits::header_bytes + codec_limits::body_bytes);
@@ -307,7 +312,7 @@ private:
     return {};
   }
 
-  /// Where workers get models from each other.
+  /// Opens the port where workers fetch bundles from each other.
   result<void> open_bulk(uint64_t incarnation) {
     if (std::ranges::count(mine().roles, node_role::worker) == 0)
       return {};
@@ -418,10 +423,11 @@ private:
   }
 
   void on_list_of_keys(result<allowed_keys> x) {
-    health_->set_trouble("keys", x ? ""
-                                   : "keys: " + x.failure().text
-                                       + "; who could connect before still can,"
-                                         " and nobody else");
+    health_->set_trouble("keys",
+                         x ? ""
+                           : "keys: " + x.failure().text
+                               + "; only clients that were allowed before"
+                                 " can connect");
     if (!x)
       return;
     if (bulk_)
@@ -429,10 +435,11 @@ private:
     bus_->allow(std::move(*x));
   }
 
-  /// Nobody will listen to this start; the next one can be the later.
+  /// Ends a start that the cluster rejects, so that the next start has a higher
+  /// number.
   result<void> replaced(const hello_rejected& x) {
-    auto text = "node " + name_ + ": the cluster knows start "
-                + std::to_string(x.known) + " of it, this is "
+    auto text = "node " + name_ + ": the cluster has seen start "
+                + std::to_string(x.known) + " of this node, this is start "
                 + std::to_string(x.incarnation);
     if (x.alive)
       return error{ec::conflict,
@@ -445,7 +452,7 @@ private:
     return error{ec::conflict,
                  text + ": its data directory '" + mine().data
                    + "' was replaced or set back; its count of starts has been"
-                     " mended, start it again",
+                     " corrected, start the node again",
                  {}};
   }
 
@@ -454,17 +461,17 @@ private:
   std::shared_ptr<metrics> counts_;
   std::shared_ptr<health> health_ = std::make_shared<health>(tell_service);
   std::shared_ptr<store> facts_;
-  crash_counts crashes_; ///< of models, when this start began
+  crash_counts crashes_; ///< by model, at the begin of this start
   std::unique_ptr<kept_log> audit_;
   std::shared_ptr<kept_log> events_;
   system_config caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<zmq_bus> bus_;
-  std::shared_ptr<zmq_bulk> bulk_; ///< null: this node is no worker
+  std::shared_ptr<zmq_bulk> bulk_; ///< null: this node is not a worker
   std::unique_ptr<http_server> http_;
   std::optional<key_watch> keys_;
-  std::optional<worker_thread> aside_; ///< from the first job on
-  std::optional<worker_thread> gpus_;  ///< the same
+  std::optional<worker_thread> aside_; ///< created with the first job
+  std::optional<worker_thread> gpus_;  ///< created with the first job
   std::optional<worker_thread> watchdog_;
   supervisor_actor supervisor_;
   std::mutex mutex_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What a SUPERVISOR says of its node, and what its actors tell it for that.
+/// Reports of a SUPERVISOR on its node, and the messages of actors that they
+/// use.
 
 #include <functional>
 #include <set>
@@ -37,28 +38,29 @@ std::vector<device_info> supervisor_state::able_devices() const {
   return out;
 }
 
-void supervisor_state::on_device(device_condition& x) {
-  auto device = "device " + x.device;
+void supervisor_state::on_device(device_condition& message) {
+  auto device = "device " + message.device;
   options_.state->set_trouble(
-    device,
-    x.trouble.empty() ? "" : device + " is out of service: " + x.trouble);
-  if (x.trouble.empty())
-    device_troubles_.erase(x.device);
+    device, message.trouble.empty()
+              ? ""
+              : device + " is out of service: " + message.trouble);
+  if (message.trouble.empty())
+    device_troubles_.erase(message.device);
   else
-    device_troubles_[x.device] = std::move(x.trouble);
+    device_troubles_[message.device] = std::move(message.trouble);
   publish_soon();
 }
 
-void supervisor_state::on_bundles(bundle_list& x) {
-  models_ = std::move(x.models);
-  kept_ = std::move(x.kept);
-  memory_ = {x.memory, std::move(x.held)};
+void supervisor_state::on_bundles(bundle_list& message) {
+  models_ = std::move(message.models);
+  kept_ = std::move(message.kept);
+  memory_ = {message.memory, std::move(message.held)};
   options_.state->set_trouble("bundles",
-                              joined(x.troubles, "; ", std::identity{}));
+                              joined(message.troubles, "; ", std::identity{}));
   publish_soon();
 }
 
-/// What this host has, then what is known of object stores.
+/// Lists the models of this host, then those of object stores.
 std::vector<model_info> supervisor_state::known_models() const {
   auto out = models_;
   std::set<std::pair<std::string, uint64_t>> named;
@@ -71,9 +73,10 @@ std::vector<model_info> supervisor_state::known_models() const {
   return out;
 }
 
-void supervisor_state::on_stored(stored_models& x) {
-  stored_[x.store] = std::move(x.models);
-  options_.state->set_trouble("store " + x.store, std::move(x.error));
+void supervisor_state::on_stored(stored_models& message) {
+  stored_[message.store] = std::move(message.models);
+  options_.state->set_trouble("store " + message.store,
+                              std::move(message.error));
   publish_soon();
 }
 

@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-/// How often something that crashes is started again: at once, then after a
-/// pause that doubles, at most `most` times in any `window`. Pure.
+/// The restart policy of an actor that crashes: the first restart is immediate,
+/// then the pause doubles, with at most `most` restarts in any `window`. Pure.
 class restart_budget {
 public:
   explicit restart_budget(size_t most = 5, microseconds window = 60s)

@@ -15,9 +15,10 @@ namespace millrace {
 
 namespace {
 
-/// Inventories that change together travel together.
+/// Delay of an inventory, so that changes within it share one message.
 constexpr auto tick_time = 20ms;
-/// What waits at a client when its connection ends, libzmq drops.
+/// Time for clients to read their last replies: libzmq drops unread messages
+/// when a connection closes.
 constexpr auto reading_time = 500ms;
 constexpr size_t failed_kept = 16;
 constexpr auto failed_shown = 1min;
@@ -40,11 +41,12 @@ void supervisor_state::start(
   for (auto& spec : options_.children)
     children_.push_back({spec, {}, restart_budget{}, 0, far_future, ""});
   for (auto& x : children_) {
-    options_.counts->actor_restarts(x.spec.name).add(0); // shown from the start
+    // Present in the first scrape.
+    options_.counts->actor_restarts(x.spec.name).add(0);
     start_child(x);
   }
   set_state(node_condition::ready);
-  // Only a controller cares for nodes that are none.
+  // Only a controller needs peers that are not controllers.
   options_.net->subscribe(
     caf::actor_cast<caf::strong_actor_ptr>(self->ctrl()),
     options_.net->self().has_role("controller") ? "" : "controller");
@@ -55,29 +57,29 @@ timestamp supervisor_state::now() const {
   return self_->clock().now();
 }
 
-void supervisor_state::on_exit(const caf::exit_msg& x) {
-  if (!x.reason)
+void supervisor_state::on_exit(const caf::exit_msg& message) {
+  if (!message.reason)
     return;
   for (auto& [replica, r] : replicas_)
     self_->send_exit(r.handle, caf::exit_reason::user_shutdown);
   for (auto i = children_.rbegin(); i != children_.rend(); ++i)
     if (i->handle)
       self_->send_exit(i->handle, caf::exit_reason::user_shutdown);
-  self_->quit(x.reason);
+  self_->quit(message.reason);
 }
 
 // -- children -----------------------------------------------------------------
 
-void supervisor_state::start_child(child& x) {
-  x.start_at = far_future;
-  x.handle = x.spec.start(self_);
-  x.state = "running";
-  self_->monitor(x.handle);
-  options_.net->publish(x.spec.name,
-                        caf::actor_cast<caf::strong_actor_ptr>(x.handle));
-  if (x.spec.name == "gateway")
+void supervisor_state::start_child(child& actor) {
+  actor.start_at = far_future;
+  actor.handle = actor.spec.start(self_);
+  actor.state = "running";
+  self_->monitor(actor.handle);
+  options_.net->publish(actor.spec.name,
+                        caf::actor_cast<caf::strong_actor_ptr>(actor.handle));
+  if (actor.spec.name == "gateway")
     options_.net->serve_clients(
-      caf::actor_cast<caf::strong_actor_ptr>(x.handle));
+      caf::actor_cast<caf::strong_actor_ptr>(actor.handle));
 }
 
 caf::actor supervisor_state::find_child(const std::string& child_name) const {
@@ -87,48 +89,49 @@ caf::actor supervisor_state::find_child(const std::string& child_name) const {
   return nullptr;
 }
 
-void supervisor_state::on_down(const caf::down_msg& x) {
-  auto why = from_caf(x.reason);
+void supervisor_state::on_down(const caf::down_msg& message) {
+  auto why = from_caf(message.reason);
   for (auto& c : children_)
-    if (c.handle && c.handle.address() == x.source)
+    if (c.handle && c.handle.address() == message.source)
       return on_child_down(c, why);
   for (auto& [replica, r] : replicas_)
-    if (r.handle && r.handle.address() == x.source)
+    if (r.handle && r.handle.address() == message.source)
       return on_replica_down(replica, why);
 }
 
-void supervisor_state::on_child_down(child& x, const error& why) {
-  x.handle = nullptr;
-  options_.net->publish(x.spec.name, nullptr);
-  if (x.spec.name.starts_with(executor_prefix)) {
-    device_condition fresh{x.spec.name.substr(executor_prefix.size()), {}};
-    on_device(fresh); // the next one has another word on it
+void supervisor_state::on_child_down(child& actor, const error& why) {
+  actor.handle = nullptr;
+  options_.net->publish(actor.spec.name, nullptr);
+  if (actor.spec.name.starts_with(executor_prefix)) {
+    device_condition fresh{actor.spec.name.substr(executor_prefix.size()), {}};
+    on_device(fresh); // the next executor reports its own condition
     set_sharing(fresh.device, std::nullopt);
   }
   if (state_ == node_condition::draining || state_ == node_condition::failed) {
-    x.state = "ended";
-    if (x.spec.name == "gateway") {
+    actor.state = "ended";
+    if (actor.spec.name == "gateway") {
       stay_until_ = now() + reading_time;
       finish_replicas();
     }
     return;
   }
   log_event(log_level::error, "supervisor", "child_down",
-            {{"actor", x.spec.name}, {"reason", why.text}});
-  auto pause = x.budget.on_crash(now());
-  x.state = "down: " + why.text;
+            {{"actor", actor.spec.name}, {"reason", why.text}});
+  auto pause = actor.budget.on_crash(now());
+  actor.state = "down: " + why.text;
   if (!pause)
-    return fail(x.spec.name + " crashed more than "
-                + std::to_string(x.budget.most())
+    return fail(actor.spec.name + " crashed more than "
+                + std::to_string(actor.budget.most())
                 + " times in a minute; last: " + why.text);
-  ++x.restarts;
-  options_.counts->actor_restarts(x.spec.name).add();
+  ++actor.restarts;
+  options_.counts->actor_restarts(actor.spec.name).add();
   for (auto& y : children_) {
-    auto together = !x.spec.group.empty() && y.spec.group == x.spec.group;
-    if (&y != &x && !together)
+    auto together =
+      !actor.spec.group.empty() && y.spec.group == actor.spec.group;
+    if (&y != &actor && !together)
       continue;
-    y.start_at = now() + *pause; // a tick comes by then
-    if (&y != &x && y.handle) {
+    y.start_at = now() + *pause; // arm() schedules a tick
+    if (&y != &actor && y.handle) {
       self_->demonitor(y.handle.address());
       self_->send_exit(y.handle, caf::exit_reason::kill);
       options_.net->publish(y.spec.name, nullptr);
@@ -182,11 +185,11 @@ void supervisor_state::fail(std::string reason) {
   publish_soon();
 }
 
-void supervisor_state::set_state(node_condition x, std::string reason) {
-  state_ = x;
+void supervisor_state::set_state(node_condition condition, std::string reason) {
+  state_ = condition;
   reason_ = std::move(reason);
-  options_.state->set(x, reason_);
-  options_.counts->node_ready().set(x == node_condition::ready ? 1 : 0);
+  options_.state->set(condition, reason_);
+  options_.counts->node_ready().set(condition == node_condition::ready ? 1 : 0);
 }
 
 // -- replicas -----------------------------------------------------------------
@@ -206,25 +209,27 @@ bool supervisor_state::obey(uint64_t epoch, uint64_t sequence) {
   return true;
 }
 
-void supervisor_state::on_deploy(const deploy& x) {
-  if (!obey(x.epoch, x.sequence) || replicas_.contains(x.what.replica))
+void supervisor_state::on_deploy(const deploy& order) {
+  if (!obey(order.epoch, order.sequence)
+      || replicas_.contains(order.what.replica))
     return;
   auto refuse = [&](std::string why) {
     on_replica_status(
-      {x.what, replica_condition::failed, std::move(why), 0, {}, {}, {}});
+      {order.what, replica_condition::failed, std::move(why), 0, {}, {}, {}});
   };
   if (state_ != node_condition::ready)
     return refuse("the node is " + std::string{to_string(state_)});
-  auto device = std::find_if(options_.devices.begin(), options_.devices.end(),
-                             [&](auto& d) { return d.id == x.what.device; });
-  auto executor = find_child("executor/" + x.what.device);
+  auto device =
+    std::find_if(options_.devices.begin(), options_.devices.end(),
+                 [&](auto& d) { return d.id == order.what.device; });
+  auto executor = find_child("executor/" + order.what.device);
   auto cache = find_child("cache");
   if (device == options_.devices.end() || !executor || !cache)
-    return refuse("no device '" + x.what.device + "' is in service");
+    return refuse("no device '" + order.what.device + "' is in service");
   if (auto i = device_troubles_.find(device->id); i != device_troubles_.end())
     return refuse("device '" + device->id
                   + "' is out of service: " + i->second);
-  replica_options options{x.what,
+  replica_options options{order.what,
                           options_.net->self().name,
                           caf::actor_cast<executor_actor>(executor),
                           caf::actor_cast<cache_actor>(cache),
@@ -233,59 +238,59 @@ void supervisor_state::on_deploy(const deploy& x) {
                           device->sharing,
                           0,
                           options_.spans};
-  if (auto i = replicas_.find(x.what.extends_replica); i != replicas_.end())
+  if (auto i = replicas_.find(order.what.extends_replica); i != replicas_.end())
     options.extends_replica = i->second.handle.id();
   auto handle = self_->spawn(replica, std::move(options), options_.net);
   self_->monitor(handle);
-  options_.net->publish("replica/" + x.what.replica,
+  options_.net->publish("replica/" + order.what.replica,
                         caf::actor_cast<caf::strong_actor_ptr>(handle));
-  replicas_[x.what.replica] = {
-    handle, {x.what, replica_condition::starting, {}, 0, {}, {}, {}}};
+  replicas_[order.what.replica] = {
+    handle, {order.what, replica_condition::starting, {}, 0, {}, {}, {}}};
 }
 
-void supervisor_state::on_evict(const evict& x) {
-  if (!obey(x.epoch, x.sequence))
+void supervisor_state::on_evict(const evict& order) {
+  if (!obey(order.epoch, order.sequence))
     return;
-  if (auto i = replicas_.find(x.replica); i != replicas_.end())
+  if (auto i = replicas_.find(order.replica); i != replicas_.end())
     self_->send(i->second.handle, finish{});
 }
 
-caf::result<measured> supervisor_state::on_measure(const measure& x) {
+caf::result<measured> supervisor_state::on_measure(const measure& request) {
   auto device = std::find_if(options_.devices.begin(), options_.devices.end(),
-                             [&](auto& d) { return d.id == x.device; });
-  auto executor = find_child("executor/" + x.device);
+                             [&](auto& d) { return d.id == request.device; });
+  auto executor = find_child("executor/" + request.device);
   auto cache = find_child("cache");
   if (state_ != node_condition::ready || device == options_.devices.end()
       || !executor || !cache)
-    return to_caf(
-      error{ec::unavailable, "no device '" + x.device + "' is in service", {}});
+    return to_caf(error{
+      ec::unavailable, "no device '" + request.device + "' is in service", {}});
   auto by = self_->spawn(
-    measurer, measurer_options{options_.net->self().name + "/" + x.device,
+    measurer, measurer_options{options_.net->self().name + "/" + request.device,
                                device->kind,
                                caf::actor_cast<executor_actor>(executor),
                                caf::actor_cast<cache_actor>(cache),
                                {}});
-  return self_->delegate(by, x);
+  return self_->delegate(by, request);
 }
 
-void supervisor_state::on_replica_status(const replica_status& x) {
-  if (auto i = replicas_.find(x.what.replica); i != replicas_.end()) {
-    auto was = std::exchange(i->second.status, x).state;
+void supervisor_state::on_replica_status(const replica_status& message) {
+  if (auto i = replicas_.find(message.what.replica); i != replicas_.end()) {
+    auto was = std::exchange(i->second.status, message).state;
     if (was == replica_condition::starting
-        && x.state == replica_condition::ready)
-      show_start(x);
-  } else if (x.state == replica_condition::failed)
-    keep_failure(x);
+        && message.state == replica_condition::ready)
+      show_start(message);
+  } else if (message.state == replica_condition::failed)
+    keep_failure(message);
   publish_soon();
 }
 
-/// Starts of a model that comes and goes belong to one series, which a scrape
-/// can compare with its last value.
-void supervisor_state::show_start(const replica_status& x) {
+/// All starts of a model version with the same source share one series, even if
+/// its replicas come and go, so that a scrape can compare values.
+void supervisor_state::show_start(const replica_status& replica) {
   if (!options_.counts->is_on())
     return;
-  auto from = where_found(x.from);
-  auto& what = x.what;
+  auto from = where_found(replica.from);
+  auto& what = replica.what;
   auto& shown = starts_shown_
                   .try_emplace({what.model, what.version, from},
                                start_series{options_.counts->start_seconds(
@@ -293,13 +298,14 @@ void supervisor_state::show_start(const replica_status& x) {
                                             now()})
                   .first->second;
   shown.last = now();
-  shown.seconds.observe(to_seconds(x.fetch + x.load + x.warm_up));
+  shown.seconds.observe(
+    to_seconds(replica.fetch + replica.load + replica.warm_up));
 }
 
-/// Whether a replica of the version is here, or was started not long ago.
+/// Whether this node has a replica of the version, or started one recently.
 bool supervisor_state::is_recent(const start_kind& kind,
-                                 const start_series& x) const {
-  return now() - x.last < starts_shown
+                                 const start_series& series) const {
+  return now() - series.last < starts_shown
          || std::any_of(replicas_.begin(), replicas_.end(), [&](auto& y) {
               auto& what = y.second.status.what;
               return what.model == std::get<0>(kind)
@@ -307,8 +313,8 @@ bool supervisor_state::is_recent(const start_kind& kind,
             });
 }
 
-void supervisor_state::keep_failure(const replica_status& x) {
-  failed_replicas_.emplace_back(self_->clock().now(), x);
+void supervisor_state::keep_failure(const replica_status& replica) {
+  failed_replicas_.emplace_back(self_->clock().now(), replica);
   if (failed_replicas_.size() > failed_kept)
     failed_replicas_.erase(failed_replicas_.begin());
 }
@@ -340,20 +346,20 @@ std::vector<replica_status> supervisor_state::replica_statuses() const {
 
 // -- the rest of the cluster --------------------------------------------------
 
-void supervisor_state::on_peer_up(const peer_up& x) {
-  peers_[x.peer.name] = x.peer;
-  if (x.peer.has_role("controller"))
+void supervisor_state::on_peer_up(const peer_up& message) {
+  peers_[message.peer.name] = message.peer;
+  if (message.peer.has_role("controller"))
     publish_soon();
 }
 
-void supervisor_state::on_peer_down(const peer_down& x) {
-  peers_.erase(x.peer.name);
+void supervisor_state::on_peer_down(const peer_down& message) {
+  peers_.erase(message.peer.name);
   if (auto placement = find_child("placement"))
-    self_->send(caf::actor_cast<placement_actor>(placement), x);
+    self_->send(caf::actor_cast<placement_actor>(placement), message);
   if (auto profiler = find_child("profiler"))
-    self_->send(caf::actor_cast<profiler_actor>(profiler), x);
+    self_->send(caf::actor_cast<profiler_actor>(profiler), message);
   if (auto chains = find_child("chains"))
-    self_->send(caf::actor_cast<chain_controller_actor>(chains), x);
+    self_->send(caf::actor_cast<chain_controller_actor>(chains), message);
 }
 
 void supervisor_state::tell_monitor() {
@@ -426,7 +432,7 @@ ack supervisor_state::on_drain() {
     x.start_at = far_future;
   publish();
   arm();
-  // What a gateway has taken may wait for replicas that are here.
+  // Requests in a gateway may wait for replicas of this node.
   if (auto gateway = find_child("gateway")) {
     self_->send(caf::actor_cast<gateway_actor>(gateway), finish{});
     for (auto& [replica, r] : replicas_)

@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-/// An actor the supervisor keeps alive. Those of a group fall and rise
+/// An actor that the supervisor restarts. The actors of a group restart
 /// together.
 struct child_spec {
   std::string name;  ///< published as NODE/NAME
@@ -21,7 +21,7 @@ struct child_spec {
   std::function<caf::actor(supervisor_actor::pointer)> start;
 };
 
-/// What a node is made of, as its config says.
+/// The parts of a node, from its config.
 struct supervisor_options {
   bus* net = nullptr;
   std::shared_ptr<metrics> counts;
@@ -35,10 +35,11 @@ struct supervisor_options {
   std::function<void()> ended; ///< called once when the node has drained
 };
 
-/// Starts a node's actors in order and restarts those that crash, within a
-/// budget; when it is used up the node is out of service, with the reason kept.
-/// Starts and ends replicas as the controller with the highest epoch says, and
-/// tells every controller what this node has whenever that changes.
+/// The SUPERVISOR starts a node's actors in order and restarts those that
+/// crash, within a budget. When the budget is used up, the node is out of
+/// service and keeps the reason. The supervisor starts and ends replicas on
+/// orders of the controller with the highest epoch, and sends each change of
+/// the node's inventory to every controller.
 supervisor_actor::behavior_type
 supervisor(supervisor_actor::stateful_pointer<struct supervisor_state> self,
            supervisor_options options);

@@ -13,7 +13,7 @@ namespace millrace {
 
 namespace {
 
-/// When an adjustment that has not taken effect is sent again.
+/// Pause before an adjustment that has not taken effect is sent again.
 constexpr auto adjusted_again = 1s;
 
 replica_status* find_replica(node_state& node, const std::string& replica) {
@@ -22,7 +22,7 @@ replica_status* find_replica(node_state& node, const std::string& replica) {
   return i == node.replicas.end() ? nullptr : &*i;
 }
 
-/// Drops orders that were sent too long ago to be sent again.
+/// Drops adjustments that are too old to be sent again.
 template <class Orders>
 void forget_old(Orders& sent, timestamp now) {
   std::erase_if(sent, [&](auto& entry) {
@@ -32,55 +32,56 @@ void forget_old(Orders& sent, timestamp now) {
 
 } // namespace
 
-void placement_state::apply(node_state& node, const deploy& x) {
-  if (auto* r = find_replica(node, x.what.replica))
+void placement_state::apply(node_state& node, const deploy& order) {
+  if (auto* r = find_replica(node, order.what.replica))
     r->state = replica_condition::starting;
   else
     node.replicas.push_back(
-      {x.what, replica_condition::starting, {}, 0, {}, {}, {}});
+      {order.what, replica_condition::starting, {}, 0, {}, {}, {}});
 }
 
-void placement_state::apply(node_state& node, const adjust& x) {
-  auto* r = find_replica(node, x.replica);
+void placement_state::apply(node_state& node, const adjust& order) {
+  auto* r = find_replica(node, order.replica);
   if (r == nullptr)
     return;
-  r->what.tuned = x.tuned;
-  r->what.policy = x.policy;
-  r->what.tenants = x.tenants;
-  r->what.group = x.group;
+  r->what.tuned = order.tuned;
+  r->what.policy = order.policy;
+  r->what.tenants = order.tenants;
+  r->what.group = order.group;
 }
 
-/// The inventory shows a device that is shared as configured again.
-void placement_state::apply(node_state& node, const adjust_device& x) {
+/// Without `sharing` the device keeps its mode until its inventory shows the
+/// configured one.
+void placement_state::apply(node_state& node, const adjust_device& order) {
   for (auto& device : node.devices)
-    if (device.id == x.device) {
-      device.ordered = x.sharing.has_value();
-      device.sharing = x.sharing.value_or(device.sharing);
+    if (device.id == order.device) {
+      device.ordered = order.sharing.has_value();
+      device.sharing = order.sharing.value_or(device.sharing);
     }
 }
 
-void placement_state::apply(node_state& node, const evict& x) {
-  if (auto* r = find_replica(node, x.replica)) {
+void placement_state::apply(node_state& node, const evict& order) {
+  if (auto* r = find_replica(node, order.replica)) {
     r->state = replica_condition::draining;
     return;
   }
   assignment what;
-  what.replica = x.replica;
+  what.replica = order.replica;
   node.replicas.push_back(
     {what, replica_condition::draining, {}, 0, {}, {}, {}});
 }
 
 template <class Order>
-void placement_state::give_order(node_state& node, Order x) {
-  x.epoch = options_.epoch;
-  x.sequence = ++last_order_;
-  apply(node, x);
+void placement_state::give_order(node_state& node, Order order) {
+  order.epoch = options_.epoch;
+  order.sequence = ++last_order_;
+  apply(node, order);
   auto& name = node.node.name;
   changed_.insert(name);
   capacity_.changed.insert(name);
-  orders_[name].push_back({x.sequence, x});
+  orders_[name].push_back({order.sequence, order});
   self_->send(caf::actor_cast<supervisor_actor>(links_.at(name).supervisor),
-              std::move(x));
+              std::move(order));
 }
 
 void placement_state::start_replica(node_state& node, const assignment& what) {
@@ -93,8 +94,8 @@ void placement_state::start_replica(node_state& node, const assignment& what) {
   give_order(node, deploy{0, 0, what});
 }
 
-/// Sends new parameters to replicas. A replica that still has others after a
-/// second gets them again, and its model a note.
+/// Sends new parameters to replicas. A replica that still has other parameters
+/// after a second receives them again, and its model gets a note.
 void placement_state::adjust_replicas(const placement_plan& plan) {
   forget_old(adjusted_, now());
   for (auto& x : plan.adjust) {
@@ -109,8 +110,8 @@ void placement_state::adjust_replicas(const placement_plan& plan) {
     }
     if (auto* r = find_replica(node->second, x.replica); again && r != nullptr)
       notes_[r->what.model] = "replica " + x.replica + " on " + x.node
-                              + " has other parameters than it was given, and"
-                                " gets them again";
+                              + " does not have the ordered parameters, which"
+                                " are sent again";
     log_event(again ? log_level::warning : log_level::info, "placement",
               again ? "drift" : "adjust",
               {{"replica", x.replica},

@@ -13,10 +13,11 @@ namespace millrace {
 
 namespace {
 
-/// Changes that come together are carried out together.
+/// Delay of a commit, so that changes within it share one plan.
 constexpr auto commit_delay = 20ms;
 
-/// So long after its past was over a model that is tried again still has one.
+/// How long the note of a model shows the last failure after
+/// quarantine::is_over().
 constexpr auto past_shown = 1min;
 
 std::pair<std::string, bool> troubles_of(const assignment& x) {
@@ -32,7 +33,7 @@ void placement_state::start(
   counts_ = std::move(counts);
   options_ = options;
   auto policy = make_placement_policy(options.policy);
-  MILLRACE_ASSERT(policy); // for the config was checked
+  MILLRACE_ASSERT(policy); // the config was checked
   policy_ = std::move(*policy);
   set_common_handlers(self);
   settled_at_ = now() + options.settle;
@@ -54,8 +55,8 @@ void placement_state::commit_soon() {
 
 // -- nodes --------------------------------------------------------------------
 
-void placement_state::on_observe(const observe_nodes& x) {
-  cluster_state_ = x.by;
+void placement_state::on_observe(const observe_nodes& message) {
+  cluster_state_ = message.by;
   for (auto& [name, node] : view_.nodes)
     changed_.insert(name);
   tell_cluster_state();
@@ -75,8 +76,9 @@ void placement_state::tell_cluster_state() {
   self_->send(cluster_state_, std::move(x));
 }
 
-/// What a policy decided without the replicas of a node that comes is void for
-/// their models: these keep what they have until it has decided anew.
+/// Drops proposals that were made without the replicas of a node that joins:
+/// the models of their scopes keep their replicas until the policy has decided
+/// again.
 void placement_state::await_decisions(const node_state& fresh) {
   if (!snapshot_)
     return;
@@ -86,16 +88,16 @@ void placement_state::await_decisions(const node_state& fresh) {
       proposals_.erase(i->second->scope);
 }
 
-void placement_state::on_inventory(inventory& x) {
-  auto& name = x.state.node.name;
+void placement_state::on_inventory(inventory& message) {
+  auto& name = message.state.node.name;
   if (now() < joined_at_ && !view_.nodes.contains(name))
     joined_at_ = now() + options_.join;
   if (!view_.nodes.contains(name))
-    await_decisions(x.state);
+    await_decisions(message.state);
   auto& known = view_.nodes[name];
-  if (known.node.incarnation > x.state.node.incarnation)
+  if (known.node.incarnation > message.state.node.incarnation)
     return;
-  for (auto& r : x.state.replicas) {
+  for (auto& r : message.state.replicas) {
     auto before =
       std::find_if(known.replicas.begin(), known.replicas.end(),
                    [&](auto& y) { return y.what.replica == r.what.replica; });
@@ -105,14 +107,15 @@ void placement_state::on_inventory(inventory& x) {
     if (r.state == replica_condition::failed && !had_failed && !r.excused)
       note_failure(r);
   }
-  known = std::move(x.state);
+  known = std::move(message.state);
   leaving_.erase(name);
   if (!known.draining && is_leaving(name)) {
     known.draining = true;
     leaving_.insert(name);
   }
   auto& node = known.node.name;
-  links_[node] = {x.epoch, x.sequence, x.supervisor, x.gateway};
+  links_[node] = {message.epoch, message.sequence, message.supervisor,
+                  message.gateway};
   starts_.on_inventory(known, now());
   for (auto& r : known.replicas)
     view_.numbers.add(r.what.replica);
@@ -120,7 +123,7 @@ void placement_state::on_inventory(inventory& x) {
   awaited_.erase(node);
   auto& orders = orders_[node];
   std::erase_if(orders, [&](auto& y) {
-    return x.epoch == options_.epoch && y.sequence <= x.sequence;
+    return message.epoch == options_.epoch && y.sequence <= message.sequence;
   });
   for (auto& y : orders)
     std::visit([&](auto& what) { apply(known, what); }, y.what);
@@ -130,50 +133,52 @@ void placement_state::on_inventory(inventory& x) {
   commit_soon();
 }
 
-void placement_state::note_failure(const replica_status& x) {
-  auto key = troubles_of(x.what);
+void placement_state::note_failure(const replica_status& replica) {
+  auto key = troubles_of(replica.what);
   std::erase_if(troubles_, [&](auto& y) {
     return y.first != key && y.second.rules.is_over(now());
   });
   auto& t = troubles_[key];
   auto was = t.rules.is_in_force();
-  auto begun = starts_.begun(x.what.replica);
-  auto was_ready = !begun || x.memory > 0;
+  auto begun = starts_.begun(replica.what.replica);
+  auto was_ready = !begun || replica.memory > 0;
   t.rules.on_failure(now(), was_ready ? nanoseconds{0} : now() - *begun);
-  t.reason = x.what.replica + " on " + x.what.node + ": " + x.reason;
+  t.reason =
+    replica.what.replica + " on " + replica.what.node + ": " + replica.reason;
   if (t.rules.is_in_force() && !was)
     log_event(log_level::error, "placement", "quarantine",
-              {{"model", x.what.model}, {"reason", t.reason}});
+              {{"model", replica.what.model}, {"reason", t.reason}});
   send_at(self_, t.rules.again(), tick::value);
 }
 
-void placement_state::on_peer_down(const peer_down& x) {
-  if (x.left)
-    lost_.erase(x.peer.name);
-  auto i = view_.nodes.find(x.peer.name);
+void placement_state::on_peer_down(const peer_down& message) {
+  if (message.left)
+    lost_.erase(message.peer.name);
+  auto i = view_.nodes.find(message.peer.name);
   if (i == view_.nodes.end()
-      || i->second.node.incarnation != x.peer.incarnation)
+      || i->second.node.incarnation != message.peer.incarnation)
     return;
-  starts_.on_lost(x.peer.name);
-  leaving_.erase(x.peer.name);
+  starts_.on_lost(message.peer.name);
+  leaving_.erase(message.peer.name);
   view_.nodes.erase(i);
-  links_.erase(x.peer.name);
-  changed_.insert(x.peer.name);
-  capacity_.changed.insert(x.peer.name);
+  links_.erase(message.peer.name);
+  changed_.insert(message.peer.name);
+  capacity_.changed.insert(message.peer.name);
   tell_cluster_state();
-  orders_.erase(x.peer.name);
-  told_.erase(x.peer.name);
-  if (x.returns)
-    await(x.peer.name);
+  orders_.erase(message.peer.name);
+  told_.erase(message.peer.name);
+  if (message.returns)
+    await(message.peer.name);
   else
-    awaited_.erase(x.peer.name);
-  if (!x.returns && !x.left)
-    lost_.add(x.peer, x.reason, now());
+    awaited_.erase(message.peer.name);
+  if (!message.returns && !message.left)
+    lost_.add(message.peer, message.reason, now());
   commit_soon();
 }
 
 void placement_state::await(const std::string& node) {
-  if (awaited_.empty()) // or who comes and goes would be awaited for ever
+  // A node that joins and leaves repeatedly must not extend the wait.
+  if (awaited_.empty())
     awaited_until_ = now() + options_.settle;
   awaited_.insert(node);
 }
@@ -217,7 +222,7 @@ std::set<std::string> placement_state::missing() const {
 
 void placement_state::commit() {
   if (!snapshot_)
-    return; // nothing is known yet of what is wanted: nothing may go
+    return; // the intent is unknown, so no replica may be evicted
   if (deciding_) {
     again_ = true;
     return;
@@ -247,7 +252,7 @@ void placement_state::tell_gateways(const std::vector<wanted_model>& models) {
   }
 }
 
-/// The size of its problem: replicas that are wanted, of each part.
+/// Number of wanted replicas, each part counted; the input size of a decision.
 size_t placement_state::replicas() const {
   size_t n = 0;
   for (auto& x : wanted())
@@ -256,9 +261,9 @@ size_t placement_state::replicas() const {
   return n;
 }
 
-void placement_state::on_decided(const decided_plan& x) {
+void placement_state::on_decided(const decided_plan& message) {
   deciding_ = false;
-  carry_out(*x.plan);
+  carry_out(*message.plan);
   if (std::exchange(again_, false))
     commit_soon();
 }
@@ -313,8 +318,8 @@ void placement_state::carry_out(const placement_plan& plan) {
   tell_cluster_state();
 }
 
-/// Shows the copies of each registered model in the metrics, and no series of a
-/// model that was forgotten.
+/// Updates the replica metrics of registered models, and ends the series of
+/// models that are no longer registered.
 void placement_state::show_copies() {
   if (!snapshot_ || !counts_->is_on())
     return;
@@ -373,7 +378,6 @@ placement(placement_actor::stateful_pointer<placement_state> self,
     [&s](const snapshot_taken& x) { s.on_snapshot(x); },
     [&s](const proposal& x) { s.on_proposal(x); },
     [&s](inventory& x) { s.on_inventory(x); },
-    [](const peer_up&) { /* its inventory says more */ },
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](const observe_nodes& x) { s.on_observe(x); },
     [&s](get_models) { return s.on_get_models(); },

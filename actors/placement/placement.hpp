@@ -11,23 +11,25 @@
 namespace millrace {
 
 struct placement_options {
-  uint64_t epoch = 1; ///< of this controller; higher than any before it
-  /// How long to wait for nodes to report before the first commit, so that what
-  /// runs already is adopted and not started twice.
+  uint64_t epoch = 1; ///< of this controller; higher than all earlier epochs
+  /// How long to wait for inventories before the first commit, so that running
+  /// replicas are adopted and not started twice.
   microseconds settle{1'000'000};
-  /// Nodes with devices that are to be there, and how long to wait for another
-  /// of them when nothing runs yet: whoever came first would get all of it.
+  /// Nodes with devices that are expected to join, and how long to wait for the
+  /// next expected node while no replica runs. Without the wait, the first node
+  /// would get all replicas.
   std::set<std::string> expected{};
   microseconds join{2'000'000};
-  /// What a decision takes before it has effect, by replicas wanted, where that
-  /// is not what it really takes.
+  /// Simulated seconds from a decision to its effect, by the number of wanted
+  /// replicas. Empty outside simulations.
   curve decision_seconds;
   placement_settings policy{}; ///< checked
 };
 
-/// Makes the cluster what the proposals want: keeps what every node has, and
-/// sends the difference as deploy and evict. Nothing it sends is on the request
-/// path. A model whose replica failed is tried again as quarantine.hpp says.
+/// The PLACEMENT reconciles the cluster with the proposals: it keeps the
+/// replicas that nodes have, and sends the difference as deploy and evict. No
+/// message of the placement is on the request path. After a failed replica the
+/// placement tries the model again according to quarantine.hpp.
 placement_actor::behavior_type
 placement(placement_actor::stateful_pointer<struct placement_state> self,
           placement_options options, std::shared_ptr<metrics> counts);

@@ -20,14 +20,14 @@ struct placement_state {
   void start(placement_actor::stateful_pointer<placement_state> self,
              placement_options options, std::shared_ptr<metrics> counts);
 
-  void on_snapshot(const snapshot_taken& x);
-  void on_proposal(const proposal& x);
-  void on_observe(const observe_nodes& x);
-  void on_inventory(inventory& x);
-  void on_peer_down(const peer_down& x);
+  void on_snapshot(const snapshot_taken& message);
+  void on_proposal(const proposal& message);
+  void on_observe(const observe_nodes& message);
+  void on_inventory(inventory& message);
+  void on_peer_down(const peer_down& message);
   model_list on_get_models() const;
   start_list on_get_starts() const;
-  void on_decided(const decided_plan& x);
+  void on_decided(const decided_plan& message);
   void on_tick();
 
 private:
@@ -49,7 +49,7 @@ private:
     std::optional<device_sharing> what;
   };
 
-  /// A model whose replicas failed lately.
+  /// A model with recently failed replicas.
   struct trouble {
     quarantine rules;
     std::string reason; ///< of the last failure
@@ -69,52 +69,52 @@ private:
 
   timestamp now() const;
   std::vector<wanted_groups> wanted() const;
-  result<void> check(const proposal& x) const;
-  std::optional<std::string> what_outdates(const proposal& x) const;
+  result<void> check(const proposal& proposed) const;
+  std::optional<std::string> what_outdates(const proposal& proposed) const;
   void note_changes(const cluster_snapshot* was);
   bool is_leaving(const std::string& node) const;
   void note_leaving_machines();
   void await_decisions(const node_state& fresh);
   void tell_cluster_state();
   void commit_soon();
-  /// Until a node has said what it has, which is not to be there twice, or for
-  /// as long as after the start.
+  /// Holds back commits until a node has sent its inventory, so that its
+  /// replicas are not started twice, at most for `settle`.
   void await(const std::string& node);
-  /// A node is back: those lost at the same time may be, too. It was this one,
-  /// or the network, that had failed.
+  /// After the return of a lost node, awaits the nodes that were lost at about
+  /// the same time: the failed part may have been this node or the network.
   void await_those_lost_with(const std::string& node);
-  /// Those that a cluster in which nothing runs yet waits for.
+  /// Expected nodes that have not joined, while no replica runs in the cluster.
   std::set<std::string> missing() const;
   void commit();
   size_t replicas() const;
   bool is_on_its_way(const std::string& model) const;
   void show_copies();
   void carry_out(const placement_plan& plan);
-  void note_failure(const replica_status& x);
+  void note_failure(const replica_status& replica);
   void tell_gateways(const std::vector<wanted_model>& models);
   template <class Order>
-  void give_order(node_state& node, Order x);
-  static void apply(node_state& node, const deploy& x);
-  static void apply(node_state& node, const adjust& x);
-  static void apply(node_state& node, const adjust_device& x);
-  static void apply(node_state& node, const evict& x);
+  void give_order(node_state& node, Order order);
+  static void apply(node_state& node, const deploy& order);
+  static void apply(node_state& node, const adjust& order);
+  static void apply(node_state& node, const adjust_device& order);
+  static void apply(node_state& node, const evict& order);
   void start_replica(node_state& node, const assignment& what);
   void adjust_replicas(const placement_plan& plan);
   void share_devices();
   void note_faults_of_proposals();
-  std::vector<std::string> faults_of_devices(const proposal& x) const;
+  std::vector<std::string> faults_of_devices(const proposal& proposed) const;
   void share_device_of(node_state& node, const device_info& device,
                        const std::optional<device_sharing>& sharing);
   std::optional<device_sharing> sharing_of(const std::string& node,
                                            const device_info& device) const;
-  result<void> check_sharing(const proposal& x) const;
+  result<void> check_sharing(const proposal& proposed) const;
   void end_replica(node_state& node, const std::string& replica);
 
   placement_actor::stateful_pointer<placement_state> self_ = nullptr;
   placement_options options_;
   std::shared_ptr<const placement_policy> policy_;
   timestamp settled_at_;
-  timestamp joined_at_; ///< or will have, if nobody comes before that
+  timestamp joined_at_; ///< end of the wait for expected nodes
   lost_nodes lost_;
   std::set<std::string> awaited_; ///< nodes
   timestamp awaited_until_;
@@ -124,7 +124,7 @@ private:
   cluster_state_actor cluster_state_;
   /// Nodes that count as draining because their machines are to be released.
   std::set<std::string> leaving_;
-  std::set<std::string> changed_; ///< nodes that this is yet to be told of
+  std::set<std::string> changed_; ///< nodes to report to the CLUSTER STATE
   std::shared_ptr<const cluster_snapshot> snapshot_; ///< null: no intent yet
   std::map<std::string, std::vector<order>> orders_; ///< by node
   uint64_t last_order_ = 0;
@@ -132,7 +132,8 @@ private:
   std::map<std::string, shared_device> shared_; ///< by NODE/ID
   start_log starts_;
   std::map<std::string, proposal> proposals_; ///< by scope
-  /// Why the latest proposal of a scope was refused; the one before stays.
+  /// Why the latest proposal of a scope was refused. The proposal before it
+  /// stays in force.
   std::map<std::string, std::string> refusals_;
   // Numbers of the snapshots in which something changed that outdates earlier
   // decisions: intent by model, and nodes that left.
@@ -141,21 +142,21 @@ private:
   struct copies_shown {
     gauge wanted, ready, starting;
   };
-  /// What each gateway was told last, by its node.
+  /// The latest wanted_models message to a gateway.
   struct told {
     caf::actor_addr gateway;
     std::vector<wanted_model> models;
   };
   std::map<std::string, told> told_;
   std::map<std::string, std::string> notes_;
-  /// By model; those with wholes that were to complete parts apart, for they
-  /// are no reason not to replace what is lost.
+  /// By model, and whether the replica extends another one. A failed extension
+  /// must not delay the replacement of a lost replica.
   std::map<std::pair<std::string, bool>, trouble> troubles_;
   std::shared_ptr<metrics> counts_;
   std::map<std::string, copies_shown> shown_; ///< by model
   bool due_ = false;
-  bool deciding_ = false; ///< a plan is made and has no effect yet
-  bool again_ = false;    ///< and something has changed since
+  bool deciding_ = false; ///< a plan waits for its simulated time
+  bool again_ = false;    ///< a change came while deciding_
 };
 
 } // namespace millrace

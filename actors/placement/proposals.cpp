@@ -11,10 +11,9 @@
 
 namespace millrace {
 
-/// Models that are wanted have a past; one that is not for a while has none
-/// when it is again: people may have mended it.
-void placement_state::on_snapshot(const snapshot_taken& x) {
-  auto was = std::exchange(snapshot_, x.content);
+/// Drops the proposals and refusals of removed scopes.
+void placement_state::on_snapshot(const snapshot_taken& message) {
+  auto was = std::exchange(snapshot_, message.content);
   note_changes(was.get());
   note_leaving_machines();
   if (was && was->models == snapshot_->models
@@ -27,7 +26,7 @@ void placement_state::on_snapshot(const snapshot_taken& x) {
   commit_soon();
 }
 
-/// Whether a node is a machine that is to be released.
+/// Whether a node is a machine with a pending release.
 bool placement_state::is_leaving(const std::string& node) const {
   if (!snapshot_)
     return false;
@@ -36,9 +35,9 @@ bool placement_state::is_leaving(const std::string& node) const {
          && i->second->condition == machine_condition::draining;
 }
 
-/// Marks nodes of machines that are to be released: their replicas are replaced
-/// elsewhere before the nodes are asked to drain. A machine that was requested
-/// again is an ordinary node.
+/// Marks nodes of machines with a pending release: their replicas are replaced
+/// elsewhere before the nodes drain. A machine that is requested again becomes
+/// an ordinary node.
 void placement_state::note_leaving_machines() {
   auto any = false;
   auto mark = [&](const std::string& name, bool draining) {
@@ -83,15 +82,15 @@ void placement_state::note_changes(const cluster_snapshot* was) {
       left_[node] = is.number;
 }
 
-/// Why a proposal was decided on a snapshot that is too old; nullopt: it was
-/// not.
+/// Returns why the snapshot of a proposal is too old; nothing when it is
+/// current.
 std::optional<std::string>
-placement_state::what_outdates(const proposal& x) const {
+placement_state::what_outdates(const proposal& proposed) const {
   auto is_later = [&](auto& changes, const std::string& name) {
     auto i = changes.find(name);
-    return i != changes.end() && i->second > x.snapshot;
+    return i != changes.end() && i->second > proposed.snapshot;
   };
-  for (auto& g : x.groups) {
+  for (auto& g : proposed.groups) {
     if (is_later(intent_changed_, g.model))
       return "the settings or the bundle of model " + shown(g.model)
              + " have changed since";
@@ -104,44 +103,49 @@ placement_state::what_outdates(const proposal& x) const {
 }
 
 /// Errors: conflict for a model that another scope owns; as check_sharing.
-result<void> placement_state::check(const proposal& x) const {
-  for (auto& g : x.groups) {
+result<void> placement_state::check(const proposal& proposed) const {
+  for (auto& g : proposed.groups) {
     auto i = snapshot_->models.find(g.model);
-    if (i != snapshot_->models.end() && i->second->scope != x.scope)
+    if (i != snapshot_->models.end() && i->second->scope != proposed.scope)
       return error{ec::conflict,
-                   "scope " + shown(x.scope) + " proposes replicas of model "
-                     + shown(g.model) + ", which scope "
-                     + shown(i->second->scope) + " owns",
+                   "scope " + shown(proposed.scope)
+                     + " proposes replicas of model " + shown(g.model)
+                     + ", which scope " + shown(i->second->scope) + " owns",
                    {}};
   }
-  return check_sharing(x);
+  return check_sharing(proposed);
 }
 
-void placement_state::on_proposal(const proposal& x) {
+/// Takes a valid proposal. Forgets the failures of models that no proposal
+/// wants: an operator may repair a model before it is wanted again.
+void placement_state::on_proposal(const proposal& message) {
   if (!snapshot_)
     return;
-  if (auto fine = check(x); !fine) {
+  if (auto fine = check(message); !fine) {
     log_event(log_level::error, "placement", "proposal_refused",
-              {{"scope", x.scope}, {"error", to_string(fine.failure())}});
-    refusals_[x.scope] = fine.failure().text;
-    return commit_soon(); // which shows it
+              {{"scope", message.scope}, {"error", to_string(fine.failure())}});
+    refusals_[message.scope] = fine.failure().text;
+    return commit_soon(); // shows the refusal
   }
-  auto was_refused = refusals_.erase(x.scope) > 0;
-  if (auto why = what_outdates(x)) {
+  auto was_refused = refusals_.erase(message.scope) > 0;
+  if (auto why = what_outdates(message)) {
     log_event(log_level::info, "placement", "proposal_outdated",
-              {{"scope", x.scope}, {"snapshot", x.snapshot}, {"reason", *why}});
+              {{"scope", message.scope},
+               {"snapshot", message.snapshot},
+               {"reason", *why}});
     if (auto from = self_->current_sender())
       self_->send(caf::actor_cast<autoscaler_actor>(from),
-                  proposal_outdated{x.scope, x.snapshot});
+                  proposal_outdated{message.scope, message.snapshot});
     return;
   }
-  auto& known = proposals_[x.scope];
-  auto same = known.epoch != 0 && known.groups == x.groups
-              && known.refused == x.refused && known.devices == x.devices
-              && known.variants == x.variants;
-  known = x;
+  auto& known = proposals_[message.scope];
+  auto same = known.epoch != 0 && known.groups == message.groups
+              && known.refused == message.refused
+              && known.devices == message.devices
+              && known.variants == message.variants;
+  known = message;
   if (same && was_refused)
-    commit_soon(); // the note of the refusal goes
+    commit_soon(); // removes the note
   if (same)
     return;
   std::set<std::string> models;

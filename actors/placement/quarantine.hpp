@@ -8,20 +8,22 @@
 
 namespace millrace {
 
-/// When a model whose replicas fail may be tried again: at once, then after a
-/// pause that doubles from a second to half a minute; a minute without failure
-/// begins anew. One that has failed three times within a minute is in
-/// quarantine. Failures within a pause count as one: a device that goes takes
-/// all its replicas with it. The time in which a replica tried to start, and
-/// failed, counts for none: one that takes a minute to fail is no better. Pure.
+/// When to start a replica of a failing model again. Pure.
+///
+/// - The first retry is immediate (after 0.1 s). Then the pause doubles from 1
+///   s to 30 s. A minute without failure resets the pause.
+/// - A model with three failures within a minute is in quarantine.
+/// - Failures within a pause count as one, because the loss of a device fails
+///   all its replicas.
+/// - The time that a failed start took does not count as time without failure.
 class quarantine {
 public:
-  /// A replica of it has failed: after it had tried to start for so long, or
-  /// after it was ready.
+  /// Records a failure of a replica that had tried to start for `trying`; 0 for
+  /// a replica that was ready.
   void on_failure(timestamp now, nanoseconds trying = 0ns) {
     if (now < again_)
       return;
-    for (auto& x : lately_) // several may have tried at the same time
+    for (auto& x : lately_) // several replicas may have started in parallel
       x = std::min(now, x + trying);
     if (is_over(now))
       failures_ = 0;
@@ -36,7 +38,7 @@ public:
 
   bool is_in_force() const { return lately_.size() >= most; }
 
-  /// Whether it has not failed for so long that it is as good as any.
+  /// Whether the model had no failure for a whole window.
   bool is_over(timestamp now) const {
     return lately_.empty() || now - lately_.back() > window;
   }
@@ -54,7 +56,7 @@ private:
   }
 
   std::deque<timestamp> lately_; ///< within the window
-  unsigned failures_ = 0;        ///< with no such window between them
+  unsigned failures_ = 0;        ///< without a failure-free window in between
   timestamp again_{};
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// How a PLACEMENT has devices shared, as scopes propose.
+/// How a PLACEMENT applies the device sharing of proposals.
 
 #include <algorithm>
 
@@ -25,10 +25,10 @@ const device_plan* find_plan(const proposal& x, const std::string& node,
 
 /// Errors: conflict for a device that another scope shares; bad_request for
 /// more batches at once than a device has lanes.
-result<void> placement_state::check_sharing(const proposal& x) const {
+result<void> placement_state::check_sharing(const proposal& proposed) const {
   for (auto& [name, node] : view_.nodes)
     for (auto& device : node.devices) {
-      auto* plan = find_plan(x, name, device);
+      auto* plan = find_plan(proposed, name, device);
       if (plan == nullptr)
         continue;
       auto place = name + "/" + device.id;
@@ -36,9 +36,10 @@ result<void> placement_state::check_sharing(const proposal& x) const {
         return std::move(fits.failure())
           .within("device " + shown(place) + ": sharing.at_once");
       for (auto& [scope, other] : proposals_)
-        if (scope != x.scope && find_plan(other, name, device) != nullptr)
+        if (scope != proposed.scope
+            && find_plan(other, name, device) != nullptr)
           return error{ec::conflict,
-                       "scope " + shown(x.scope)
+                       "scope " + shown(proposed.scope)
                          + " proposes the sharing of"
                            " device "
                          + shown(place) + ", which scope " + shown(scope)
@@ -48,7 +49,7 @@ result<void> placement_state::check_sharing(const proposal& x) const {
   return {};
 }
 
-/// As some scope proposes; none: as configured.
+/// Returns the sharing that a scope proposes; nothing: as configured.
 std::optional<device_sharing>
 placement_state::sharing_of(const std::string& node,
                             const device_info& device) const {
@@ -58,11 +59,11 @@ placement_state::sharing_of(const std::string& node,
   return std::nullopt;
 }
 
-/// Entries of a proposal that no device can follow.
+/// Lists the device entries of a proposal that no device can apply.
 std::vector<std::string>
-placement_state::faults_of_devices(const proposal& x) const {
+placement_state::faults_of_devices(const proposal& proposed) const {
   std::vector<std::string> out;
-  for (auto& plan : x.devices) {
+  for (auto& plan : proposed.devices) {
     auto known = false;
     for (auto& [name, node] : view_.nodes)
       for (auto& device : node.devices) {
@@ -75,8 +76,8 @@ placement_state::faults_of_devices(const proposal& x) const {
                         + fits.failure().text);
       }
     if (!known)
-      out.push_back("its scope proposes how device " + shown(plan.device)
-                    + " is shared, and no node has it");
+      out.push_back("its scope proposes a sharing of device "
+                    + shown(plan.device) + ", which no node has");
   }
   return out;
 }
@@ -89,7 +90,7 @@ void placement_state::note_faults_of_proposals() {
       note += (note.empty() ? "" : "; ") + text;
     };
     if (auto why = refusals_.find(x->scope); why != refusals_.end())
-      add("what its scope proposes is refused: " + why->second);
+      add("the proposal of its scope is refused: " + why->second);
     if (auto its = proposals_.find(x->scope); its != proposals_.end())
       for (auto& fault : faults_of_devices(its->second))
         add(fault);

@@ -5,40 +5,39 @@
 
 namespace millrace {
 
-void start_log::add(const assignment& x, timestamp now) {
+void start_log::add(const assignment& assigned, timestamp now) {
   if (entries_.size() == most)
     entries_.pop_front();
   entry fresh;
-  fresh.what.how.what = x;
+  fresh.what.how.what = assigned;
   fresh.decided = now;
   entries_.push_back(std::move(fresh));
 }
 
-bool start_log::is_under_way(const entry& x) {
-  auto& how = x.what.how;
-  return x.what.ready == 0us && how.state != replica_condition::failed
+bool start_log::is_under_way(const entry& started) {
+  auto& how = started.what.how;
+  return started.what.ready == 0us && how.state != replica_condition::failed
          && how.reason.empty();
 }
 
-void start_log::give_up(entry& x, replica_condition how,
+void start_log::give_up(entry& started, replica_condition how,
                         const std::string& why) {
-  x.what.how.state = how;
-  x.what.how.reason = why;
+  started.what.how.state = how;
+  started.what.how.reason = why;
 }
 
-/// What is not among its replicas any more, after it was, was taken away.
-void start_log::on_inventory(const node_state& x, timestamp now) {
+/// A replica that has left the inventory before it was ready counts as evicted.
+void start_log::on_inventory(const node_state& node, timestamp now) {
   for (auto& e : entries_) {
     auto& how = e.what.how;
-    if (how.what.node != x.node.name)
+    if (how.what.node != node.node.name)
       continue;
-    auto it = std::find_if(x.replicas.begin(), x.replicas.end(), [&](auto& y) {
-      return y.what.replica == how.what.replica;
-    });
-    if (it == x.replicas.end()) {
+    auto it =
+      std::find_if(node.replicas.begin(), node.replicas.end(),
+                   [&](auto& y) { return y.what.replica == how.what.replica; });
+    if (it == node.replicas.end()) {
       if (e.begun && is_under_way(e))
-        give_up(e, replica_condition::draining,
-                "taken away before it was ready");
+        give_up(e, replica_condition::draining, "evicted before it was ready");
       continue;
     }
     if (!e.begun)

@@ -14,36 +14,38 @@ namespace millrace {
 /// How the latest starts of replicas went. Not thread-safe, no I/O.
 class start_log {
 public:
-  static constexpr size_t most = 256; ///< of which it knows
+  static constexpr size_t most = 256; ///< starts in the log
 
-  /// It was decided that this one is to be there.
-  void add(const assignment& x, timestamp now);
+  /// Adds the decision to start a replica.
+  void add(const assignment& assigned, timestamp now);
 
-  /// A node says what it has.
-  void on_inventory(const node_state& x, timestamp now);
+  /// Updates the starts on a node from its inventory.
+  void on_inventory(const node_state& node, timestamp now);
 
-  /// A node is gone.
+  /// Fails the unfinished starts on a lost node.
   void on_lost(const std::string& node);
 
-  /// When it was decided that this one is to be there; none where it is not
-  /// known, or has been ready.
+  /// Returns the time of the decision to start a replica; nothing when the
+  /// replica is not in the log or has been ready.
   std::optional<timestamp> begun(const std::string& replica) const;
 
-  /// Whether a node has said so of this one: it may say so again.
+  /// Whether an inventory has reported the failure of a replica. An inventory
+  /// repeats failures.
   bool has_failed(const std::string& replica) const;
 
-  /// The latest first.
+  /// Lists the starts, the latest first.
   std::vector<replica_start> list(timestamp now) const;
 
 private:
   struct entry {
     replica_start what;
     timestamp decided;
-    bool begun = false; ///< its node has said so
+    bool begun = false; ///< its node has reported the replica
   };
 
-  static bool is_under_way(const entry& x);
-  static void give_up(entry& x, replica_condition how, const std::string& why);
+  static bool is_under_way(const entry& started);
+  static void give_up(entry& started, replica_condition how,
+                      const std::string& why);
 
   std::deque<entry> entries_; ///< the latest last
 };

@@ -2,9 +2,9 @@
 #pragma once
 
 /// \file
-/// Options of policies: texts by name, as configs, messages and the shell have
-/// them, into a policy's record. Records within a record are read as if their
-/// fields were the outer record's.
+/// Parses options of policies, given as text by name in configs, messages and
+/// the shell, into the policy's record. Fields of an inner record are read as
+/// fields of the outer record.
 
 #include <map>
 #include <set>
@@ -59,11 +59,11 @@ result<void> read_option(const std::string& text, M& out) {
   return {};
 }
 
-/// Calls f(name, member, note) for each option, those of inner records too.
+/// Calls f(name, member, note) for each option, also of inner records.
 template <annotated T, class F>
-void each_option(T& x, F&& f) {
+void each_option(T& options, F&& f) {
   size_t i = 0;
-  for_each_field(x, [&](std::string_view name, auto& member) {
+  for_each_field(options, [&](std::string_view name, auto& member) {
     using member_type = std::remove_cvref_t<decltype(member)>;
     auto its = T::notes()[i++];
     if constexpr (annotated<member_type>)
@@ -75,8 +75,8 @@ void each_option(T& x, F&& f) {
 
 } // namespace detail
 
-/// Errors: bad_request, naming the option, what was found and what was
-/// expected; for an unknown one the names that there are.
+/// Errors: bad_request with the option, the found and the expected value. For
+/// an unknown option the error lists the known options.
 template <annotated T>
 result<T> read_options(const option_texts& texts) {
   T out;
@@ -91,7 +91,7 @@ result<T> read_options(const option_texts& texts) {
       so_far = detail::read_option(given->second, member);
       using member_type = std::remove_cvref_t<decltype(member)>;
       if constexpr (limited<member_type>)
-        if (so_far && !within(member, its)) // which NaN never is
+        if (so_far && !within(member, its)) // false for NaN
           so_far = error{ec::bad_request,
                          "expected " + limits_text<member_type>(its)
                            + ", found " + shown(given->second),

@@ -16,6 +16,7 @@
 #include "actors/policies/scale/queue_latency.hpp"
 #include "actors/policies/scale/usher.hpp"
 #include "actors/policies/scale/utilisation.hpp"
+#include "actors/policies/state/scopes.hpp"
 #include "runtime/name.hpp"
 
 namespace millrace {
@@ -120,8 +121,9 @@ const std::vector<scaling_entry>& scaling_policies() {
 }
 
 result<std::shared_ptr<const scaling_policy>>
-make_scaling_policy(const std::string& scope, const scope_settings& x) {
-  return make_by_name(scaling_policies(), x.policy, x.options, scope);
+make_scaling_policy(const std::string& scope, const scope_settings& settings) {
+  return make_by_name(scaling_policies(), settings.policy, settings.options,
+                      scope);
 }
 
 const std::vector<placement_entry>& placement_policies() {
@@ -137,22 +139,8 @@ const std::vector<placement_entry>& placement_policies() {
 }
 
 result<std::shared_ptr<const placement_policy>>
-make_placement_policy(const placement_settings& x) {
-  return make_by_name(placement_policies(), x.policy, x.options);
-}
-
-scope_settings
-settings_of_scope(const std::string& scope,
-                  const std::map<std::string, scope_settings>& configured,
-                  const model_settings& model) {
-  scope_settings out;
-  if (auto i = configured.find(scope); i != configured.end())
-    out = i->second;
-  if (out.policy.empty() && scope == "model/" + model.model) {
-    out.policy = model.scaling.policy;
-    out.options = model.scaling.options;
-  }
-  return out;
+make_placement_policy(const placement_settings& settings) {
+  return make_by_name(placement_policies(), settings.policy, settings.options);
 }
 
 namespace {
@@ -235,7 +223,7 @@ private:
                       + scope + ")");
     if (short_hand && i != scopes_.end() && !i->second.policy.empty())
       return refuse(key + ".policy", "stands beside scopes." + scope
-                                       + ".policy (expected one of them)");
+                                       + ".policy (expected only one)");
     if (scope != own && i == scopes_.end())
       return refuse(key + ".scope",
                     "is not configured (expected scopes." + scope + ")");
@@ -259,7 +247,7 @@ private:
     auto given = [&](bool is, const std::string& name) {
       if (is)
         refuse(model + name, "stands beside scaling.parts: auto, which cuts"
-                             " each scale-up by itself (expected one of them)");
+                             " each scale-up by itself (expected only one)");
     };
     given(m.parts > 1, "parts");
     given(!m.cuts.empty(), "cuts");

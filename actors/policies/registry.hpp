@@ -11,15 +11,15 @@
 
 namespace millrace {
 
-/// A policy as configs name it.
+/// A policy by its name in configs.
 template <class Policy, class... Context>
 struct policy_entry {
   std::string name;
-  std::string says; ///< what it decides by, in one sentence
-  /// Errors: bad_request for an option that it has not, or a value of it.
+  std::string says; ///< what the policy decides by, in one sentence
+  /// Errors: bad_request for an unknown option or an invalid value.
   result<std::shared_ptr<const Policy>> (*make)(const option_texts& options,
                                                 const Context&... context);
-  /// Its options as rows of a table: name, default, limits, meaning.
+  /// The options as rows of a table: name, default, limits, meaning.
   std::vector<std::vector<std::string>> (*options)();
 };
 
@@ -34,27 +34,20 @@ const std::vector<placement_entry>& placement_policies();
 /// Makes the placement policy that the settings name; the first registered
 /// policy when they name none. Errors: as make_scaling_policy.
 result<std::shared_ptr<const placement_policy>>
-make_placement_policy(const placement_settings& x);
+make_placement_policy(const placement_settings& settings);
 
-/// The policy that a scope names. Errors: bad_request for an unknown name, with
-/// those that there are, and for its options.
+/// Makes the policy that a scope names. Errors: bad_request for an unknown
+/// name, with the known names, and for invalid options.
 result<std::shared_ptr<const scaling_policy>>
-make_scaling_policy(const std::string& scope, const scope_settings& x);
+make_scaling_policy(const std::string& scope, const scope_settings& settings);
 
-/// The settings of a scope: those configured under its name, else those that
-/// the one model gives that has it by default.
-scope_settings
-settings_of_scope(const std::string& scope,
-                  const std::map<std::string, scope_settings>& configured,
-                  const model_settings& model);
-
-/// Something wrong with how models are scaled: the option and why.
+/// A fault in the scaling settings: the option and the reason.
 struct scaling_trouble {
   std::string key; ///< "models[2].scaling.min", "scopes.cluster.policy"
   std::string why;
 };
 
-/// Everything that is wrong with scaling in these settings.
+/// Finds all faults in the scaling settings.
 std::vector<scaling_trouble>
 check_scaling(const std::vector<model_settings>& models,
               const std::map<std::string, scope_settings>& scopes);

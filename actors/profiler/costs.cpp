@@ -9,7 +9,7 @@ namespace millrace {
 
 namespace {
 
-/// From one cost book to the next, at least.
+/// Shortest interval between two cost books.
 constexpr auto costs_pause = 1s;
 
 } // namespace
@@ -38,7 +38,7 @@ void profiler_state::publish_costs() {
   auto to =
     options_.cluster_state ? options_.cluster_state() : cluster_state_actor{};
   auto is_new = to && to->address() != costs_sent_to_;
-  if (!to || !loaded_ || (costs_due_.empty() && !is_new)
+  if (!to || !table_.is_started() || (costs_due_.empty() && !is_new)
       || (now < costs_sent_ + costs_pause && !is_new))
     return;
   for (auto& model : std::exchange(costs_due_, {}))

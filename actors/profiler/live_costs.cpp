@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What a PROFILER learns of models while they serve: moving averages, which it
-/// keeps on disk.
+/// Live costs of a PROFILER: moving averages over serving replicas, stored on
+/// disk.
 
 #include <algorithm>
 
@@ -13,13 +13,14 @@ namespace millrace {
 
 namespace {
 
-/// Averages, which are one row on disk: more than anybody has parts of models.
+/// Limit of averages, which share one row on disk. Far above the number of
+/// parts of all models in a cluster.
 constexpr size_t most_live = 4000;
 
-/// They are written so often, if they have changed.
+/// Interval of writes while averages change.
 constexpr auto kept_every = 1min;
 
-/// Of an average, what the newest figure counts.
+/// Weight of the newest value in an average.
 constexpr double newest = 0.2;
 
 void average(double& mean, double x, uint64_t& count) {
@@ -29,7 +30,7 @@ void average(double& mean, double x, uint64_t& count) {
 
 } // namespace
 
-/// As they were written in an earlier life.
+/// Restores the stored averages.
 void profiler_state::take_averages(const std::vector<live_cost>& xs) {
   for (auto& x : xs)
     if (live_
@@ -40,35 +41,37 @@ void profiler_state::take_averages(const std::vector<live_cost>& xs) {
 }
 
 void profiler_state::keep_averages() {
-  auto waits = std::any_of(changes_.begin(), changes_.end(),
+  auto waits = std::any_of(table_.pending().begin(), table_.pending().end(),
                            [](auto& x) { return x.of.first.empty(); });
-  if (!live_changed_ || !loaded_ || waits || self_->clock().now() < live_due_)
+  if (!live_changed_ || !table_.is_started() || waits
+      || self_->clock().now() < live_due_)
     return;
   live_changed_ = false;
   live_due_ = self_->clock().now() + kept_every;
-  enqueue({{}, std::nullopt, {}});
+  table_.push({{}, std::nullopt, {}});
 }
 
-void profiler_state::on_inventory(inventory& x) {
-  auto& known = view_.nodes[x.state.node.name];
-  if (known.node.incarnation > x.state.node.incarnation)
+void profiler_state::on_inventory(inventory& message) {
+  auto& known = view_.nodes[message.state.node.name];
+  if (known.node.incarnation > message.state.node.incarnation)
     return;
-  learn_loads(known, x.state);
-  known = std::move(x.state);
+  learn_loads(known, message.state);
+  known = std::move(message.state);
 }
 
-void profiler_state::on_peer_down(const peer_down& x) {
-  auto i = view_.nodes.find(x.peer.name);
+void profiler_state::on_peer_down(const peer_down& message) {
+  auto i = view_.nodes.find(message.peer.name);
   if (i != view_.nodes.end()
-      && i->second.node.incarnation == x.peer.incarnation)
+      && i->second.node.incarnation == message.peer.incarnation)
     view_.nodes.erase(i);
   for (auto j = measuring_.begin(); j != measuring_.end();) {
     auto next = std::next(j);
-    if (j->first.first == x.peer.name) {
-      j->second.second.deliver(to_caf(error{
-        ec::unavailable,
-        "node " + x.peer.name + " was lost while it measured: " + x.reason,
-        {}}));
+    if (j->first.first == message.peer.name) {
+      j->second.second.deliver(
+        to_caf(error{ec::unavailable,
+                     "node " + message.peer.name
+                       + " was lost while it measured: " + message.reason,
+                     {}}));
       measuring_.erase(j);
     }
     j = next;
@@ -82,7 +85,7 @@ live_cost& profiler_state::cost_of(const node_state& node,
   auto kind = device == node.devices.end() ? std::string{} : device->kind;
   cost_key at{r.what.model, r.what.version, r.what.layers, kind};
   if (live_.size() >= most_live && !live_.contains(at))
-    // Somebody tries out every cut there is.
+    // Reached when all possible cuts are tried.
     live_.erase(
       std::min_element(live_.begin(), live_.end(), [](auto& x, auto& y) {
         return x.second.learned < y.second.learned;
@@ -100,7 +103,8 @@ live_cost& profiler_state::cost_of(const node_state& node,
 
 void profiler_state::learn_loads(const node_state& before,
                                  const node_state& now) {
-  auto is_new = before.node.name.empty(); // or its profiler is
+  // The node or the profiler has just started.
+  auto is_new = before.node.name.empty();
   for (auto& r : now.replicas) {
     auto was = std::find_if(before.replicas.begin(), before.replicas.end(),
                             [&](auto& y) {
@@ -111,7 +115,7 @@ void profiler_state::learn_loads(const node_state& before,
       continue;
     auto& cost = cost_of(now, r);
     if (is_new && cost.loads > 0)
-      continue; // it was learned before, most likely
+      continue; // most likely counted before the restart
     auto counted = cost.loads;
     average(cost.fetch, to_seconds(r.fetch), counted);
     average(cost.load, to_seconds(r.load), cost.loads);
@@ -124,12 +128,13 @@ void profiler_state::learn_loads(const node_state& before,
   }
 }
 
-void profiler_state::learn_usage(const std::string& node, const node_load& x) {
+void profiler_state::learn_usage(const std::string& node,
+                                 const node_load& load) {
   auto at = view_.nodes.find(node);
   if (at == view_.nodes.end())
     return;
   auto& there = at->second.replicas;
-  for (auto& u : x.replicas) {
+  for (auto& u : load.replicas) {
     auto r = std::find_if(there.begin(), there.end(),
                           [&](auto& y) { return y.what.replica == u.replica; });
     if (r == there.end() || u.batch <= 0 || u.requests_per_second <= 0)
@@ -158,7 +163,7 @@ void profiler_state::on_tick() {
       ->request(caf::actor_cast<monitor_actor>(monitor), options_.period,
                 get_load{})
       .then([this, name = name](const node_load& x) { learn_usage(name, x); },
-            [](const caf::error&) { /* the next time */ });
+            [](const caf::error&) { /* the next tick retries */ });
   }
 }
 

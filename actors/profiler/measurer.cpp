@@ -10,11 +10,11 @@ namespace millrace {
 
 namespace {
 
-/// Runs of one size of batch, and loads of one stage; their median counts.
+/// Runs per batch size and loads per stage; the median is used.
 constexpr size_t runs_of_each = 5;
 constexpr size_t loads_of_each = 3;
 
-/// To fetch, load or run.
+/// Timeout of a fetch, a load or a run.
 constexpr auto measure_patience = 10min;
 
 double median_of(std::vector<double> xs) {
@@ -23,9 +23,11 @@ double median_of(std::vector<double> xs) {
   return *middle;
 }
 
-/// Of layers that took this each, and all together that.
+/// Splits the seconds of layers measured alone (`each`) into a fixed cost and a
+/// share of the seconds of all layers together (`whole`).
 shares shares_of(double whole, const std::vector<double>& each) {
-  constexpr double most_fixed = 0.9; // of the least: else noise is all there is
+  // Times the least layer: the rest is above noise.
+  constexpr double most_fixed = 0.9;
   auto n = static_cast<double>(each.size());
   if (n < 2)
     return {};
@@ -64,8 +66,8 @@ timestamp measurer_state::now() const {
   return self_->clock().now();
 }
 
-caf::result<measured> measurer_state::on_measure(measure& x) {
-  what_ = std::move(x);
+caf::result<measured> measurer_state::on_measure(measure& request) {
+  what_ = std::move(request);
   promise_ = self_->make_response_promise<measured>();
   std::sort(what_.rows.begin(), what_.rows.end());
   auto wrong = what_.rows.empty() || what_.rows.front() == 0
@@ -89,9 +91,9 @@ caf::result<measured> measurer_state::on_measure(measure& x) {
   return promise_;
 }
 
-void measurer_state::on_fetched(const fetched& x) {
-  content_ = x.content;
-  info_ = x.info;
+void measurer_state::on_fetched(const fetched& message) {
+  content_ = message.content;
+  info_ = message.info;
   open_seconds_ = to_seconds(now() - begun_);
   auto layers = content_->info.layers.size();
   auto& s = content_->info.signature;
@@ -107,14 +109,14 @@ void measurer_state::on_fetched(const fetched& x) {
           [this](const caf::error& y) { fail(from_caf(y)); });
 }
 
-void measurer_state::on_idle(const device_load& x) {
-  if (x.running + x.waiting > 0)
+void measurer_state::on_idle(const device_load& load) {
+  if (load.running + load.waiting > 0)
     return fail({ec::unavailable,
-                 "device " + x.device + " has "
-                   + std::to_string(x.running + x.waiting)
+                 "device " + load.device + " has "
+                   + std::to_string(load.running + load.waiting)
                    + " batches to run: measure while its replicas have no"
                      " requests, or 'unload' their models first"});
-  before_ = x;
+  before_ = load;
   load_next();
 }
 
@@ -128,19 +130,19 @@ void measurer_state::load_next() {
           [this](const caf::error& x) { fail(from_caf(x)); });
 }
 
-void measurer_state::on_loaded(const stage_loaded& x) {
+void measurer_state::on_loaded(const stage_loaded& message) {
   auto& s = stages_[stage_];
-  s.loaded = x;
-  open_seconds_ += to_seconds(x.came); // of the first load alone
-  s.loads.push_back(to_seconds(x.load));
+  s.loaded = message;
+  open_seconds_ += to_seconds(message.came); // nonzero for the first load only
+  s.loads.push_back(to_seconds(message.load));
   if (s.loads.size() == loads_of_each)
     return run_next();
   self_->send(options_.executor, unload_stage{self_->id()});
   load_next();
 }
 
-/// Zeros for the model's first layer, and for each other what the one before it
-/// gave: so it gets what it would, whatever extents are free.
+/// Inputs of the next run: zeros for the first layer, and for each later layer
+/// the outputs of the layer before, which have the right extents.
 result<tensor_list> measurer_state::next_inputs() const {
   auto& s = stages_[stage_];
   auto size = s.by_rows.size();
@@ -161,7 +163,7 @@ void measurer_state::run_next() {
     if (!inputs)
       return fail(inputs.failure());
     now_.takes = size_of(*inputs);
-    execute x;
+    execution x;
     x.id = ++mine_;
     x.instance = self_->id();
     x.items.push_back(std::move(*inputs));
@@ -181,35 +183,37 @@ void measurer_state::run_next() {
           [this](const caf::error& x) { fail(from_caf(x)); });
 }
 
-void measurer_state::on_executed(executed& x) {
+void measurer_state::on_report(execution_report& message) {
   if (over_)
     return;
-  if (x.status == ec::ok && x.outputs.empty())
-    return fail({ec::internal, "a run gave nothing"});
-  if (x.status != ec::ok) {
+  if (message.ok() && message.outputs->empty())
+    return fail({ec::internal, "a run returned no outputs"});
+  if (!message.ok()) {
     auto& s = stages_[stage_];
-    return fail(error{x.status, x.text}.within(
+    return fail(error{message.outputs.failure()}.within(
       "layers " + std::to_string(s.layers.first) + " to "
       + std::to_string(s.layers.last - 1) + " of " + what_.model + ", rows "
       + std::to_string(what_.rows[s.by_rows.size()]) + ", free extents "
       + std::to_string(what_.extent)));
   }
-  // To meter takes longer, so the time of that run does not count.
+  // The first run meters memory, which takes longer, so its time does not
+  // count.
   if (std::exchange(metered_, true)) {
-    runs_.push_back(to_seconds(x.run));
+    runs_.push_back(to_seconds(message.run()));
   } else {
-    now_.gives = size_of(x.outputs.front());
-    now_.peak = static_cast<double>(x.peak);
-    given_.push_back(std::move(x.outputs.front()));
+    now_.gives = size_of(message.outputs->front());
+    now_.peak = static_cast<double>(message.peak);
+    given_.push_back(std::move(message.outputs->front()));
   }
   run_next();
 }
 
-void measurer_state::on_lost(const stage_lost& x) {
-  fail({ec::unavailable, x.text});
+void measurer_state::on_lost(const stage_lost& message) {
+  fail({ec::unavailable, message.text});
 }
 
-/// What loads, or runs of some number of rows, are made of.
+/// Splits a duration of all stages, either loads or runs with one number of
+/// rows.
 shares measurer_state::shares_by(
   const std::function<double(const stage&)>& seconds) const {
   std::vector<double> each;
@@ -218,7 +222,7 @@ shares measurer_state::shares_by(
   return shares_of(seconds(stages_.front()), each);
 }
 
-/// The points of one stage.
+/// Adds the points of one stage.
 void measurer_state::add_points(const stage& s, const shares& loads,
                                 const std::vector<shares>& runs,
                                 std::vector<profile_point>& to) const {
@@ -251,11 +255,11 @@ void measurer_state::add_points(const stage& s, const shares& loads,
   }
 }
 
-void measurer_state::finish(const device_load& x) {
-  if (x.batches != before_.batches + mine_
-      || x.loads != before_.loads + loads_of_each * stages_.size())
+void measurer_state::finish(const device_load& load) {
+  if (load.batches != before_.batches + mine_
+      || load.loads != before_.loads + loads_of_each * stages_.size())
     return fail(
-      {ec::unavailable, "requests or loads of others used device " + x.device
+      {ec::unavailable, "requests or loads of others used device " + load.device
                           + " meanwhile: measure again, or 'unload' the models"
                             " on it first"});
   profile out{what_.model, {}, info_.layers_key, {}};
@@ -289,7 +293,7 @@ measurer(measurer_actor::stateful_pointer<measurer_state> self,
   s.start(self, std::move(options));
   return {
     [&s](measure& x) { return s.on_measure(x); },
-    [&s](executed& x) { s.on_executed(x); },
+    [&s](execution_report& x) { s.on_report(x); },
     [&s](const stage_lost& x) { s.on_lost(x); },
   };
 }

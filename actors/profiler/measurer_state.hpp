@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-/// What each of some layers takes of what all together take: by itself each
-/// took this, of which `fixed` is for doing it at all, and the rest, times
-/// `scale`, its share. They are measured apart, and their noise adds up.
+/// Cost model of layers: a layer that takes `each` seconds alone adds scale *
+/// (each - fixed) to the seconds of all layers, where `fixed` is the cost of
+/// any run or load. The scale absorbs the noise of separate measurements.
 struct shares {
   double fixed = 0;
   double scale = 1;
@@ -24,34 +24,34 @@ struct measurer_state {
   void start(measurer_actor::stateful_pointer<measurer_state> self,
              measurer_options options);
 
-  caf::result<measured> on_measure(measure& x);
-  void on_executed(executed& x);
-  void on_lost(const stage_lost& x);
+  caf::result<measured> on_measure(measure& request);
+  void on_report(execution_report& message);
+  void on_lost(const stage_lost& message);
 
 private:
   timestamp now() const;
-  void on_fetched(const fetched& x);
-  void on_idle(const device_load& x);
+  void on_fetched(const fetched& message);
+  void on_idle(const device_load& load);
   void load_next();
-  void on_loaded(const stage_loaded& x);
+  void on_loaded(const stage_loaded& message);
   void run_next();
   result<tensor_list> next_inputs() const;
-  void finish(const device_load& x);
+  void finish(const device_load& load);
   void fail(error why);
 
-  /// Of a stage with one number of rows.
+  /// Measured values of a stage for one number of rows.
   struct figures {
     double seconds = 0; ///< the median
-    double peak = 0;    ///< bytes, as in executed
-    double takes = 0;   ///< bytes
-    double gives = 0;   ///< bytes
+    double peak = 0;    ///< bytes, as executed::peak
+    double takes = 0;   ///< bytes of inputs
+    double gives = 0;   ///< bytes of outputs
   };
 
-  /// One stage: all layers, or one of them.
+  /// All layers, or one layer.
   struct stage {
     layer_range layers;
-    stage_loaded loaded{};       ///< the last time
-    std::vector<double> loads{}; ///< seconds, of each time
+    stage_loaded loaded{};       ///< result of the latest load
+    std::vector<double> loads{}; ///< seconds of each load
     std::vector<figures> by_rows{};
   };
   shares shares_by(const std::function<double(const stage&)>& seconds) const;
@@ -67,16 +67,16 @@ private:
   model_info info_;
   timestamp begun_;
   double open_seconds_ = 0;
-  std::vector<stage> stages_; ///< the first is the whole model
-  size_t stage_ = 0;          ///< that is being measured
-  figures now_;               ///< of the number of rows that is next
-  std::vector<double> runs_;  ///< seconds, of that
-  bool metered_ = false;      ///< what it takes is known
-  /// What the layer before gave, of each number of rows, and what this one
-  /// gives: the next one's inputs.
+  std::vector<stage> stages_; ///< the first stage has all layers
+  size_t stage_ = 0;          ///< index of the stage in progress
+  figures now_;               ///< for the number of rows in progress
+  std::vector<double> runs_;  ///< seconds of the runs so far
+  bool metered_ = false;      ///< the first run has metered memory
+  /// Outputs of the layer before and of this layer, by number of rows. Outputs
+  /// are the inputs of the next layer.
   std::vector<tensor_list> taken_, given_;
   device_load before_;
-  uint64_t mine_ = 0; ///< batches since
+  uint64_t mine_ = 0; ///< batches of this measure
   bool over_ = false;
 };
 

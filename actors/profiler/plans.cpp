@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Plans of where to cut a model. To make them takes seconds for many layers,
-/// so it is done aside.
+/// Plans of where to cut a model. Planning takes seconds for many layers, and
+/// runs outside of the actors.
 
 #include <algorithm>
 
@@ -13,12 +13,12 @@ namespace millrace {
 
 namespace {
 
-/// Who may wait at a time.
+/// Limit of requests that wait for a plan.
 constexpr size_t most_planning = 16;
 
 } // namespace
 
-/// Plans, with what is left to be told.
+/// Finished plans, with the reply to send.
 struct plans_made {
   uint64_t request = 0;
   std::shared_ptr<const partition_planner> planner;
@@ -26,37 +26,40 @@ struct plans_made {
   plan_list list;
 };
 
-caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
-  if (x.devices == 0 || x.requests == 0 || x.requests > 1'000'000)
+caf::result<plan_list> profiler_state::on_get_plans(const get_plans& request) {
+  if (request.devices == 0 || request.requests == 0
+      || request.requests > 1'000'000)
     return to_caf({ec::bad_request,
                    "expected at least one device, and 1 to 1000000 requests",
                    {}});
-  auto all = profiles_of(x.model, x.version);
+  auto all = profiles_of(request.model, request.version);
   if (all.empty())
     return to_caf({ec::unavailable,
-                   "nothing is known of what " + x.model + " costs"
-                     + (first_of(x.model) == profiles_.end() ? ""
-                        : info_of(x.model, x.version) == nullptr
-                          ? ": no bundle of it here says of which layers"
-                          : " of these layers; what was measured is of others")
-                     + ": 'measure' finds it out, on an idle device",
+                   "no profile of " + request.model
+                     + (first_of(request.model) == profiles_.end() ? ""
+                        : info_of(request.model, request.version) == nullptr
+                          ? " for its layers, which no bundle here lists"
+                          : " for these layers, only for others")
+                     + ": run 'measure' on an idle device",
                    {}});
   std::set<std::string> kinds;
   for (auto* one : all)
     kinds.merge(devices_in(one->what));
-  auto kind = x.device.empty() ? *kinds.begin() : x.device;
-  if (x.device.empty() ? kinds.size() > 1 : !kinds.contains(x.device))
-    return to_caf({ec::bad_request,
-                   "what " + x.model + " costs is known on "
-                     + joined(kinds, ", ", [](auto& y) { return y; })
-                     + ": expected one of them"
-                     + (x.device.empty() ? "" : ", found " + shown(x.device)),
-                   {}});
+  auto kind = request.device.empty() ? *kinds.begin() : request.device;
+  if (request.device.empty() ? kinds.size() > 1
+                             : !kinds.contains(request.device))
+    return to_caf(
+      {ec::bad_request,
+       "the profile of " + request.model + " is for device kinds "
+         + joined(kinds, ", ", [](auto& y) { return y; })
+         + ": expected one kind"
+         + (request.device.empty() ? "" : ", found " + shown(request.device)),
+       {}});
   auto* known = *std::find_if(all.begin(), all.end(), [&](auto* one) {
     return devices_in(one->what).contains(kind);
   });
   auto& what = known->what;
-  if (auto fine = check_layers(x, layers_in(what, kind)); !fine)
+  if (auto fine = check_layers(request, layers_in(what, kind)); !fine)
     return to_caf(fine.failure());
   if (planning_.size() >= most_planning)
     return to_caf({ec::overloaded, "other plans are being made", {}});
@@ -79,10 +82,10 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
   auto promise = self_->make_response_promise<plan_list>();
   planning_[mine] = {std::move(at), known->version, promise};
   options_.aside(
-    [out, x, costs = std::move(*costs), tell = teller<planned>(self_)] {
+    [out, request, costs = std::move(*costs), tell = teller<planned>(self_)] {
       if (!out->planner)
         out->planner = std::make_shared<partition_planner>(costs);
-      for (auto& r : out->planner->ranges(x.devices, x.requests))
+      for (auto& r : out->planner->ranges(request.devices, request.requests))
         out->list.ranges.push_back({r.first,
                                     r.last,
                                     {r.plan->cuts.begin(), r.plan->cuts.end()},
@@ -94,8 +97,8 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
   return promise;
 }
 
-void profiler_state::on_planned(const planned& x) {
-  auto& made = *x.plans;
+void profiler_state::on_planned(const planned& message) {
+  auto& made = *message.plans;
   auto mine = planning_.extract(made.request);
   if (!mine)
     return;
@@ -106,21 +109,22 @@ void profiler_state::on_planned(const planned& x) {
   promise.deliver(made.list);
 }
 
-/// Errors: bad_request for a profile that is of other layers than the bundle
-/// has, where somebody has one.
-result<void> profiler_state::check_layers(const get_plans& x,
+/// Errors: bad_request when the profile and the bundle have different numbers
+/// of layers.
+result<void> profiler_state::check_layers(const get_plans& request,
                                           size_t layers) const {
-  auto* info = info_of(x.model, x.version);
+  auto* info = info_of(request.model, request.version);
   if (info == nullptr || layers == 0 || info->layer_bytes.size() == layers)
     return {};
   return error{ec::bad_request,
-               "what is known of " + x.model + " is of "
+               "the profile of " + request.model + " has "
                  + std::to_string(layers) + " layers, and its bundle has "
                  + std::to_string(info->layer_bytes.size()),
                {}};
 }
 
-/// The slowest that a host with devices has: a plan is for any of them.
+/// Returns the slowest link of a node with devices, because a plan holds for
+/// any nodes.
 host_link profiler_state::link_between_workers() const {
   auto out = options_.link;
   uint64_t slowest = 0;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "models/profile_remarks.hpp"
+#include "models/partition/profile_remarks.hpp"
 #include "runtime/limits.hpp"
 #include "runtime/log.hpp"
 #include "runtime/name.hpp"
@@ -19,15 +19,15 @@ namespace {
 
 constexpr auto profiles_table = "profiles";
 
-/// For a node to measure a large model.
+/// Timeout of the measurement of a large model on a node.
 constexpr auto measure_timeout = 30min;
 
-/// That wait to be on disk, and that are there: far more than anybody has
-/// models.
-constexpr size_t most_changes = 64;
+/// Limits of changes that wait for the disk, and of stored profiles; far above
+/// the number of models in a cluster.
+constexpr size_t changes_max = 64;
 constexpr size_t most_profiles = 10'000;
 
-/// It, with what was known of other devices.
+/// Merges a new profile with the stored points of other device kinds.
 profile merged(profile x, profile known) {
   auto kinds = devices_in(x);
   std::erase_if(known.points,
@@ -47,40 +47,42 @@ void profiler_state::start(
   self_ = self;
   options_ = std::move(options);
   set_common_handlers(self);
-  options_.facts->load(profiles_table,
-                       [tell = teller<stored_profiles>(self)](auto x) {
-                         tell({std::make_shared<decltype(x)>(std::move(x))});
-                       });
+  table_ = {options_.facts, changes_max,
+            [this](change& x) { return row_of(x); },
+            [tell = teller<row_written>(self)](auto version) {
+              tell({std::make_shared<decltype(version)>(std::move(version))});
+            }};
+  options_.facts->load(
+    profiles_table, [tell = teller<rows_read>(self)](auto x) {
+      tell({profiles_table, std::make_shared<decltype(x)>(std::move(x))});
+    });
   self->delayed_send(self, options_.period, tick::value);
 }
 
-void profiler_state::on_rows(const stored_profiles& x) {
-  if (!*x.rows)
-    return self_->quit(to_caf(x.rows->failure()));
-  for (auto& row : **x.rows)
-    if (auto taken = take_row(row); !taken) {
-      auto slash = row.key.find('/');
-      key of{row.key.substr(0, slash), row.key.substr(slash + 1)};
-      (of.first.empty() ? live_version_ : unread_[of]) = row.version;
+void profiler_state::on_rows(const rows_read& message) {
+  if (!*message.rows)
+    return self_->quit(to_caf(message.rows->failure()));
+  for (auto& row : **message.rows) {
+    table_.on_read(profiles_table, row);
+    if (auto taken = take_row(row); !taken)
       log_event(log_level::error, "profiler", "not_read",
                 {{"row", row.key}, {"error", to_string(taken.failure())}});
-    }
-  loaded_ = true;
+  }
   if (options_.known)
     for (auto& profile : options_.known->all())
       if (profiles_.size() < most_profiles)
         profiles_.try_emplace(key_of(profile), entry{profile, 0});
   for (auto& [of, known] : profiles_)
     costs_due_.insert(of.first);
+  table_.start();
   publish_costs();
-  write_next();
 }
 
-/// Errors: bad_request for what is no row, bad_config for one that another
-/// Millrace has written. It stays as it is until that is measured again.
-result<void> profiler_state::take_row(const stored_row& x) {
+/// Errors: bad_request for an invalid row, bad_config for a row with another
+/// schema. An unread row stays until the model is measured again.
+result<void> profiler_state::take_row(const stored_row& stored) {
   decode_context ctx;
-  auto row = decode<profile_row>(std::as_bytes(std::span{x.value}), ctx);
+  auto row = decode<profile_row>(std::as_bytes(std::span{stored.value}), ctx);
   if (!row)
     return row.failure();
   if (row->schema != profile_row{}.schema)
@@ -89,7 +91,6 @@ result<void> profiler_state::take_row(const stored_row& x) {
                    + std::to_string(profile_row{}.schema),
                  {}};
   if (row->what.model.empty()) {
-    live_version_ = x.version;
     take_averages(row->live);
     return {};
   }
@@ -97,34 +98,36 @@ result<void> profiler_state::take_row(const stored_row& x) {
   if (!what)
     return what.failure();
   auto at = key_of(*what);
-  profiles_[at] = {std::move(*what), x.version};
+  profiles_[at] = {std::move(*what), stored.version};
   return {};
 }
 
-profiler_state::key profiler_state::key_of(const profile& x) {
-  return {x.model, x.layers};
+profiler_state::key profiler_state::key_of(const profile& measured) {
+  return {measured.model, measured.layers};
 }
 
 // -- measuring ----------------------------------------------------------------
 
 result<profiler_state::site>
-profiler_state::site_for(const measure_model& x) const {
+profiler_state::site_for(const measure_model& request) const {
   model_settings asked;
-  asked.model = x.model;
-  asked.version = x.version;
+  asked.model = request.model;
+  asked.version = request.version;
   auto version = resolve_version(view_, asked);
   if (version == 0)
-    return error{ec::unknown_model,
-                 "no node has a bundle of model '" + x.model + "'"
-                   + (x.version.empty() ? "" : " version '" + x.version + "'"),
-                 {}};
+    return error{
+      ec::unknown_model,
+      "no node has a bundle of model '" + request.model + "'"
+        + (request.version.empty() ? "" : " version '" + request.version + "'"),
+      {}};
   auto fits = false;
   std::optional<site> shared; // the first device that has replicas
   for (auto& [name, node] : view_.nodes)
     for (auto& d : node.devices) {
-      auto right = x.device.empty() || selects_device(x.device, name, d);
+      auto right =
+        request.device.empty() || selects_device(request.device, name, d);
       if (!right || node.draining
-          || bundle_on(node, x.model, version) == nullptr)
+          || bundle_on(node, request.model, version) == nullptr)
         continue;
       fits = true;
       if (measuring_.contains({name, d.id}))
@@ -140,15 +143,16 @@ profiler_state::site_for(const measure_model& x) const {
     }
   if (shared)
     return *shared;
-  auto where = x.device.empty() ? "no device" : "no device " + x.device;
+  auto where =
+    request.device.empty() ? "no device" : "no device " + request.device;
   return error{ec::unavailable,
                fits ? where + " is free: another measurement runs on each"
                     : where + " is on a ready node that has the bundle",
                {}};
 }
 
-caf::result<ack> profiler_state::on_measure(const measure_model& x) {
-  auto at = site_for(x);
+caf::result<ack> profiler_state::on_measure(const measure_model& request) {
+  auto at = site_for(request);
   if (!at)
     return to_caf(at.failure());
   auto node = options_.net->resolve(at->node->node.name + "/supervisor");
@@ -160,16 +164,16 @@ caf::result<ack> profiler_state::on_measure(const measure_model& x) {
   auto number = ++last_measurement_;
   measuring_[where] = {number, promise};
   log_event(log_level::info, "profiler", "measure",
-            {{"model", x.model},
+            {{"model", request.model},
              {"version", at->version},
              {"node", at->node->node.name},
              {"device", at->device->id}});
   self_
     ->request(caf::actor_cast<supervisor_actor>(node), measure_timeout,
-              measure{x.model, at->version, at->device->id, x.rows, x.extent,
-                      x.threshold})
+              measure{request.model, at->version, at->device->id, request.rows,
+                      request.extent, request.threshold})
     .then(
-      [this, where, number, model = x.model](measured& y) {
+      [this, where, number, model = request.model](measured& y) {
         auto to = end_measurement(where, number);
         auto what = unpack(y.what);
         if (what && what->model == model)
@@ -184,7 +188,7 @@ caf::result<ack> profiler_state::on_measure(const measure_model& x) {
   return promise;
 }
 
-/// Who waits for a measurement, for the last time; nobody does where its node
+/// Ends a measurement and returns its promise; an empty promise when the node
 /// was lost meanwhile.
 profiler_state::ack_promise profiler_state::end_measurement(
   const std::pair<std::string, std::string>& where, uint64_t number) {
@@ -196,8 +200,8 @@ profiler_state::ack_promise profiler_state::end_measurement(
   return out;
 }
 
-caf::result<ack> profiler_state::on_keep(const keep_profile& x) {
-  auto what = unpack(x.what);
+caf::result<ack> profiler_state::on_keep(const keep_profile& request) {
+  auto what = unpack(request.what);
   if (!what)
     return to_caf(what.failure());
   auto promise = self_->make_response_promise<ack>();
@@ -208,20 +212,21 @@ caf::result<ack> profiler_state::on_keep(const keep_profile& x) {
   return promise;
 }
 
-/// Why nothing in this cluster may ever look at a profile.
-std::vector<std::string> profiler_state::remarks_here(const profile& x) const {
+/// Lists reasons why no node of this cluster can use a profile.
+std::vector<std::string>
+profiler_state::remarks_here(const profile& measured) const {
   std::vector<std::string> out;
   std::set<std::string> kinds;
-  std::map<std::string, size_t> layers; // of each kind
+  std::map<std::string, size_t> layers; // number of layers, by layers_key
   for (auto& [name, node] : view_.nodes) {
     for (auto& d : node.devices)
       kinds.insert(d.kind);
     for (auto& m : node.models)
-      if (m.model == x.model)
+      if (m.model == measured.model)
         layers[m.layers_key] = m.layer_bytes.size();
   }
-  for (auto& kind : devices_in(x)) {
-    auto of = layers_in(x, kind);
+  for (auto& kind : devices_in(measured)) {
+    auto of = layers_in(measured, kind);
     if (!kinds.contains(kind))
       out.push_back(
         "no device here is of kind " + shown(kind)
@@ -229,155 +234,133 @@ std::vector<std::string> profiler_state::remarks_here(const profile& x) const {
              ? std::string{}
              : " (there is " + joined(kinds, ", ", std::identity{}) + ")"));
     auto fits = [&](auto& y) {
-      return (x.layers.empty() || x.layers == y.first)
+      return (measured.layers.empty() || measured.layers == y.first)
              && (of == 0 || y.second == of);
     };
-    if ((x.layers.empty() ? !layers.empty() : layers.contains(x.layers))
+    if ((measured.layers.empty() ? !layers.empty()
+                                 : layers.contains(measured.layers))
         && std::none_of(layers.begin(), layers.end(), fits))
-      out.push_back("it is of " + std::to_string(of) + " layers on "
-                    + shown(kind) + ", and no bundle here has so many");
+      out.push_back("the profile has " + std::to_string(of) + " layers on "
+                    + shown(kind) + ", and no bundle here has that number");
   }
   if (layers.empty())
-    out.push_back("no node here has a bundle of " + shown(x.model));
-  else if (!x.layers.empty() && !layers.contains(x.layers))
+    out.push_back("no node here has a bundle of " + shown(measured.model));
+  else if (!measured.layers.empty() && !layers.contains(measured.layers))
     out.push_back("no bundle here has these layers, "
-                  + millrace::first_of(x.layers, 12));
+                  + millrace::first_of(measured.layers, 12));
   return out;
 }
 
-caf::result<ack> profiler_state::on_forget(const forget_profiles& x) {
-  if (first_of(x.model) == profiles_.end())
+caf::result<ack> profiler_state::on_forget(const forget_profiles& request) {
+  if (first_of(request.model) == profiles_.end())
     return to_caf(
-      {ec::unknown_model, "nothing was measured of " + shown(x.model), {}});
-  if (changes_.size() >= most_changes)
-    return to_caf({ec::overloaded, "so many changes wait for the disk", {}});
+      {ec::unknown_model, "no profile of " + shown(request.model), {}});
+  if (table_.is_full())
+    return to_caf({ec::overloaded, "too many changes wait for the disk", {}});
   auto promise = self_->make_response_promise<ack>();
-  enqueue({{x.model, {}}, std::nullopt, promise});
+  table_.push({{request.model, {}}, std::nullopt, promise});
   return promise;
 }
 
-// -- on disk, one after the other ---------------------------------------------
+// -- writes, one after the other ----------------------------------------------
 
-void profiler_state::keep(profile x, ack_promise promise,
+void profiler_state::keep(profile measured, ack_promise promise,
                           std::vector<std::string> remarks) {
-  auto of = key_of(x);
-  if (changes_.size() >= most_changes
+  auto of = key_of(measured);
+  if (table_.is_full()
       || (profiles_.size() >= most_profiles && !profiles_.contains(of))) {
-    promise.deliver(
-      to_caf({ec::overloaded, "so many profiles cannot be kept", {}}));
+    promise.deliver(to_caf({ec::overloaded, "too many profiles", {}}));
     return;
   }
-  enqueue({std::move(of), std::move(x), promise, std::move(remarks)});
+  table_.push(
+    {std::move(of), std::move(measured), promise, std::move(remarks)});
 }
 
-void profiler_state::enqueue(change x) {
-  changes_.push_back(std::move(x));
-  if (loaded_ && changes_.size() == 1)
-    write_next();
-}
-
-/// The first row of a model, of whatever layers.
+/// Returns the first profile of a model, for any layers.
 std::map<profiler_state::key, profiler_state::entry>::iterator
 profiler_state::first_of(const std::string& model) {
   auto i = profiles_.lower_bound({model, {}});
   return i != profiles_.end() && i->first.first == model ? i : profiles_.end();
 }
 
-/// Of its row on disk; 0 where it has none.
-uint64_t profiler_state::version_of(const key& x) const {
-  if (auto i = profiles_.find(x); i != profiles_.end())
-    return i->second.version;
-  auto i = unread_.find(x);
-  return i == unread_.end() ? 0 : i->second;
-}
-
-void profiler_state::write_next() {
-  if (changes_.empty())
-    return;
-  auto& [of, what, promise, remarks] = changes_.front();
+std::optional<row_write> profiler_state::row_of(change& wanted) {
+  auto& of = wanted.of;
+  auto& what = wanted.what;
+  auto of_averages = of.first.empty();
   profile_row row;
-  uint64_t version = 0;
-  if (of.first.empty()) {
-    version = live_version_;
-    for (auto& [at, x] : live_)
-      row.live.push_back(x.cost);
+  if (of_averages) {
+    for (auto& [at, average] : live_)
+      row.live.push_back(average.cost);
   } else {
     auto known = what ? profiles_.find(of) : first_of(of.first);
     if (known != profiles_.end())
       of = known->first;
-    version = version_of(of);
     if (what && known != profiles_.end())
       *what = merged(std::move(*what), known->second.what);
     if (what)
       row.what = pack(*what);
     if (auto fine = what ? unpack(row.what) : profile{}; !fine) {
-      // What was known beside it makes it more than can be read again.
-      promise.deliver(to_caf(fine.failure()));
-      changes_.pop_front();
-      return write_next();
+      // Together with the stored points, the profile exceeds the limits of
+      // unpack().
+      wanted.promise.deliver(to_caf(fine.failure()));
+      return std::nullopt;
     }
   }
-  auto is_gone = !what && !of.first.empty();
   encoder out{timestamp{}, nullptr};
   out.put(row);
-  options_.facts->put(profiles_table, of.first + "/" + of.second,
-                      is_gone ? std::string{}
-                              : std::string{out.take_body().text()},
-                      version, [tell = teller<profile_written>(self_)](auto y) {
-                        tell({std::make_shared<decltype(y)>(std::move(y))});
-                      });
+  return row_write{profiles_table, of.first + "/" + of.second,
+                   what || of_averages ? std::string{out.take_body().text()}
+                                       : std::string{}};
 }
 
-void profiler_state::on_written(const profile_written& x) {
-  auto& written = changes_.front();
+void profiler_state::on_written(const row_written& message) {
+  auto written = table_.finish(*message.version);
   auto& of = written.of;
-  auto& what = written.what;
-  auto& promise = written.promise;
-  auto is_last = true;
-  if (*x.version && of.first.empty()) {
-    live_version_ = **x.version;
-  } else if (*x.version) {
+  auto of_averages = of.first.empty();
+  if (!*message.version) {
+    log_event(log_level::error, "profiler", "not_written",
+              {{"error", to_string(message.version->failure())}});
+    if (!of_averages)
+      written.promise.deliver(to_caf(message.version->failure()));
+  } else if (!of_averages) {
     costs_due_.insert(of.first);
     std::erase_if(plans_, [&](auto& y) { return y.first.first == of; });
-    unread_.erase(of);
-    if (what) {
-      profiles_[of] = {std::move(*what), **x.version};
-    } else {
-      profiles_.erase(of);
-      live_changed_ |=
-        std::erase_if(live_,
-                      [&](auto& y) { return y.second.cost.model == of.first; })
-        > 0;
-      is_last = first_of(of.first) == profiles_.end();
-    }
-    if (is_last)
-      promise.deliver(ack{std::move(written.remarks)});
-  } else {
-    log_event(log_level::error, "profiler", "not_written",
-              {{"error", to_string(x.version->failure())}});
-    if (!of.first.empty())
-      promise.deliver(to_caf(x.version->failure()));
+    if (written.what)
+      profiles_[of] = {std::move(*written.what), **message.version};
+    else
+      take_forgotten(of);
+    if (written.what || first_of(of.first) == profiles_.end())
+      written.promise.deliver(ack{std::move(written.remarks)});
+    else // the model has profiles of other layers
+      table_.push_front(std::move(written));
   }
-  if (is_last)
-    changes_.pop_front();
   publish_costs();
-  write_next();
+  table_.go_on();
 }
 
-// -- what is known ------------------------------------------------------------
+/// Drops a profile whose row was deleted, and the averages of its model.
+void profiler_state::take_forgotten(const key& of) {
+  profiles_.erase(of);
+  auto dropped = std::erase_if(live_, [&](auto& average) {
+    return average.second.cost.model == of.first;
+  });
+  live_changed_ |= dropped > 0;
+}
 
-profile_list profiler_state::on_get(const get_profiles& x) const {
+// -- queries ------------------------------------------------------------------
+
+profile_list profiler_state::on_get(const get_profiles& request) const {
   profile_list out;
   for (auto& [at, y] : profiles_)
-    if (x.model.empty() || at.first == x.model)
+    if (request.model.empty() || at.first == request.model)
       out.profiles.push_back(pack(y.what));
   for (auto& [at, y] : live_)
-    if (x.model.empty() || y.cost.model == x.model)
+    if (request.model.empty() || y.cost.model == request.model)
       out.live.push_back(y.cost);
   return out;
 }
 
-/// What nodes say of a version; null when none has it.
+/// Returns the bundle of a version; null when no node has one.
 const model_info* profiler_state::info_of(const std::string& model,
                                           const std::string& version) const {
   model_settings asked;
@@ -386,7 +369,7 @@ const model_info* profiler_state::info_of(const std::string& model,
   return bundle_of(view_, model, resolve_version(view_, asked));
 }
 
-/// That of a version's layers, then the one that is said to be of any.
+/// Returns the profile of a version's layers, then the profile for any layers.
 std::vector<const profiler_state::entry*>
 profiler_state::profiles_of(const std::string& model,
                             const std::string& version) const {
@@ -414,10 +397,9 @@ profiler(profiler_actor::stateful_pointer<profiler_state> self,
     [&s](const get_profiles& x) { return s.on_get(x); },
     [&s](const get_plans& x) { return s.on_get_plans(x); },
     [&s](inventory& x) { s.on_inventory(x); },
-    [](const peer_up&) { /* its inventory says more */ },
     [&s](const peer_down& x) { s.on_peer_down(x); },
-    [&s](const stored_profiles& x) { s.on_rows(x); },
-    [&s](const profile_written& x) { s.on_written(x); },
+    [&s](const rows_read& x) { s.on_rows(x); },
+    [&s](const row_written& x) { s.on_written(x); },
     [&s](const planned& x) { s.on_planned(x); },
     [&s](tick) { s.on_tick(); },
   };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,10 +9,11 @@
 #include "actors/policies/state/cluster_view.hpp"
 #include "actors/profiler/profiler.hpp"
 #include "models/partition/planner.hpp"
+#include "runtime/store/durable_table.hpp"
 
 namespace millrace {
 
-/// A profile as it is stored; one row has all averages in its place.
+/// A profile as stored. One row holds all live averages instead of a profile.
 struct profile_row {
   uint32_t schema = 2;
   packed_profile what;
@@ -28,21 +28,21 @@ struct profiler_state {
   void start(profiler_actor::stateful_pointer<profiler_state> self,
              profiler_options options);
 
-  caf::result<ack> on_measure(const measure_model& x);
-  caf::result<ack> on_keep(const keep_profile& x);
-  caf::result<ack> on_forget(const forget_profiles& x);
-  profile_list on_get(const get_profiles& x) const;
-  caf::result<plan_list> on_get_plans(const get_plans& x);
-  void on_inventory(inventory& x);
-  void on_peer_down(const peer_down& x);
-  void on_rows(const stored_profiles& x);
-  void on_written(const profile_written& x);
-  void on_planned(const planned& x);
+  caf::result<ack> on_measure(const measure_model& request);
+  caf::result<ack> on_keep(const keep_profile& request);
+  caf::result<ack> on_forget(const forget_profiles& request);
+  profile_list on_get(const get_profiles& request) const;
+  caf::result<plan_list> on_get_plans(const get_plans& request);
+  void on_inventory(inventory& message);
+  void on_peer_down(const peer_down& message);
+  void on_rows(const rows_read& message);
+  void on_written(const row_written& message);
+  void on_planned(const planned& message);
   void on_tick();
 
 private:
   using key = std::pair<std::string, std::string>; ///< model, layers
-  /// What a live_cost is of: model, version, layers, kind of device.
+  /// Key of a live_cost: model, version, layers, kind of device.
   using cost_key = std::tuple<std::string, uint64_t, layer_range, std::string>;
   using ack_promise = caf::typed_response_promise<ack>;
   struct entry {
@@ -50,19 +50,19 @@ private:
     uint64_t version = 0; ///< of the row
   };
   struct change {
-    key of;                      ///< of no model: the averages
-    std::optional<profile> what; ///< none: all rows of this model go
+    key of;                      ///< an empty model: the averages
+    std::optional<profile> what; ///< nothing: remove all rows of the model
     ack_promise promise;
-    std::vector<std::string> remarks{}; ///< for who asked
+    std::vector<std::string> remarks{}; ///< for the caller
   };
-  /// Of one profile on one kind of device.
+  /// Plans for one profile on one kind of device.
   struct known_plans {
     std::shared_ptr<const partition_planner> planner;
-    host_link link; ///< that it counts with
+    host_link link; ///< link that the plans assume
     uint64_t number = 0;
   };
   using plans_key = std::pair<key, std::string>;
-  /// Who waits for plans.
+  /// A pending request for plans.
   struct plan_request {
     plans_key of;
     uint64_t profile = 0; ///< version of its row
@@ -75,23 +75,22 @@ private:
     const device_info* device;
     uint64_t version;
   };
-  result<site> site_for(const measure_model& x) const;
+  result<site> site_for(const measure_model& request) const;
   ack_promise end_measurement(const std::pair<std::string, std::string>& where,
                               uint64_t number);
-  static key key_of(const profile& x);
-  result<void> take_row(const stored_row& x);
-  void keep(profile x, ack_promise promise,
+  static key key_of(const profile& measured);
+  result<void> take_row(const stored_row& stored);
+  void keep(profile measured, ack_promise promise,
             std::vector<std::string> remarks = {});
-  std::vector<std::string> remarks_here(const profile& x) const;
-  uint64_t version_of(const key& x) const;
-  void enqueue(change x);
+  std::vector<std::string> remarks_here(const profile& measured) const;
   std::map<key, entry>::iterator first_of(const std::string& model);
-  void write_next();
+  std::optional<row_write> row_of(change& wanted);
+  void take_forgotten(const key& of);
   std::vector<const entry*> profiles_of(const std::string& model,
                                         const std::string& version) const;
   const model_info* info_of(const std::string& model,
                             const std::string& version) const;
-  result<void> check_layers(const get_plans& x, size_t layers) const;
+  result<void> check_layers(const get_plans& request, size_t layers) const;
   host_link link_between_workers() const;
   // costs.cpp
   void renew_costs(const std::string& model);
@@ -103,34 +102,30 @@ private:
   void keep_averages();
   live_cost& cost_of(const node_state& node, const replica_status& r);
   void learn_loads(const node_state& before, const node_state& now);
-  void learn_usage(const std::string& node, const node_load& x);
+  void learn_usage(const std::string& node, const node_load& load);
 
   profiler_actor::stateful_pointer<profiler_state> self_ = nullptr;
   profiler_options options_;
   cluster_view view_;
-  bool loaded_ = false;
   std::map<key, entry> profiles_;
-  std::map<key, uint64_t> unread_; ///< rows that cannot be read: versions
-  std::deque<change> changes_;     ///< the first is being written
+  durable_table<change> table_; ///< started once all rows are read
   std::map<plans_key, known_plans> plans_;
-  uint64_t planned_ = 0;                      ///< times
-  std::map<uint64_t, plan_request> planning_; ///< aside, by number
+  uint64_t planned_ = 0;                      ///< number of plans made
+  std::map<uint64_t, plan_request> planning_; ///< pending, by number
   uint64_t last_request_ = 0;
-  /// Devices that are measured on (node and device): since which question, and
-  /// who waits for the answer.
+  /// Running measurements by node and device: number and promise.
   std::map<std::pair<std::string, std::string>,
            std::pair<uint64_t, ack_promise>>
     measuring_;
   uint64_t last_measurement_ = 0;
   struct averages {
     live_cost cost;
-    timestamp learned; ///< the newest figure
+    timestamp learned; ///< time of the newest value
   };
   std::map<cost_key, averages> live_;
-  uint64_t live_version_ = 0; ///< of the row that has them
-  bool live_changed_ = false; ///< since that was written
-  timestamp live_due_;        ///< when it is written, if they have changed
-  cost_book costs_;           ///< as it was published last
+  bool live_changed_ = false;       ///< since the last write
+  timestamp live_due_;              ///< earliest time of the next write
+  cost_book costs_;                 ///< as published last
   std::set<std::string> costs_due_; ///< models with changed costs
   timestamp costs_sent_;
   caf::actor_addr costs_sent_to_;

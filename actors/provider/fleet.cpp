@@ -17,7 +17,7 @@ microseconds absence_max(const pool_settings& its, const fleet_machine& x) {
   return its.patience + (x.booted ? microseconds{0} : its.boot);
 }
 
-/// The step of a machine by itself; nothing: none is due.
+/// Returns the due step of one machine; nothing: none.
 std::optional<fleet_step> own_step(const std::string& name,
                                    const pool_settings& its,
                                    const fleet_machine& x, microseconds now) {

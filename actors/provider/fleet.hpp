@@ -13,23 +13,23 @@
 
 namespace millrace {
 
-/// A machine as the provider sees it.
+/// State of a machine as input of the decisions.
 struct fleet_machine {
   std::string pool;
   machine_condition condition = machine_condition::released;
   microseconds since{0}; ///< when the condition began, by the wall clock
   bool changes = false;  ///< a change is being written to the ledger
   bool booted = false;   ///< its node has joined during this lease
-  bool joined = false;   ///< its node is there and takes replicas
-  size_t replicas = 0;   ///< on it
-  bool replaced = true;  ///< all of these are ready elsewhere too
+  bool joined = false;   ///< its node has joined and accepts replicas
+  size_t replicas = 0;   ///< on its node
+  bool replaced = true;  ///< all its replicas are ready elsewhere too
 };
 
-/// A pool as the provider sees it.
+/// State of a pool as input of the decisions.
 struct fleet_pool {
   pool_settings settings;
-  std::vector<std::string> machines; ///< names of all that there can be
-  /// By the owning scope; nothing: it has not decided in this epoch.
+  std::vector<std::string> machines; ///< names of all possible machines
+  /// Machines that the owning scope wants; nothing: undecided in this epoch.
   std::optional<uint64_t> wanted;
 };
 
@@ -51,14 +51,14 @@ struct fleet_step {
 ///    after `drain`.
 /// 4. Machines are requested, by name, while fewer than wanted are requested,
 ///    booting or ready. At no time are more than `most` not released.
-/// 5. Machines drain while there are more: requested and booting ones first,
+/// 5. Surplus machines drain: requested and booting machines first,
 ///    then those with the fewest replicas.
 std::vector<fleet_step>
 next_steps(const std::map<std::string, fleet_pool>& pools,
            const std::map<std::string, fleet_machine>& machines,
            microseconds now);
 
-/// When a step becomes due by the mere passing of time, by the wall clock;
+/// Returns when the next timeout makes a step due, by the wall clock;
 /// microseconds::max(): never.
 microseconds next_due(const std::map<std::string, fleet_pool>& pools,
                       const std::map<std::string, fleet_machine>& machines);

@@ -17,7 +17,7 @@ using enum machine_condition;
 
 constexpr auto machines_table = "machines";
 
-/// After which a write that failed is tried again.
+/// Pause before a failed write is retried.
 constexpr microseconds ledger_retry_pause = 1s;
 
 std::string pack_row(const machine_row& x) {
@@ -53,7 +53,7 @@ void provider_state::start(
   }
   set_common_handlers(self);
   options_.facts->load(
-    machines_table, [tell = teller<registry_rows>(self)](auto rows) {
+    machines_table, [tell = teller<rows_read>(self)](auto rows) {
       tell({machines_table, std::make_shared<decltype(rows)>(std::move(rows))});
     });
   options_.source->list([tell = teller<machines_listed>(self)](auto all) {
@@ -67,15 +67,14 @@ microseconds provider_state::wall_time() const {
                              : to_us(self_->clock().now().time_since_epoch());
 }
 
-// -- ledger and source
-// ------------------------------------------------------------
+// -- ledger and source --------------------------------------------------------
 
-void provider_state::on_rows(const registry_rows& x) {
-  if (!*x.rows) {
-    self_->quit(to_caf(x.rows->failure()));
+void provider_state::on_rows(const rows_read& message) {
+  if (!*message.rows) {
+    self_->quit(to_caf(message.rows->failure()));
     return;
   }
-  for (auto& stored : **x.rows) {
+  for (auto& stored : **message.rows) {
     decode_context ctx;
     auto row = decode<machine_row>(std::as_bytes(std::span{stored.value}), ctx);
     if (!row) {
@@ -96,15 +95,15 @@ void provider_state::on_rows(const registry_rows& x) {
   adopt();
 }
 
-void provider_state::on_listed(const machines_listed& x) {
-  for (auto& y : *x.machines)
+void provider_state::on_listed(const machines_listed& message) {
+  for (auto& y : *message.machines)
     if (pool_of_.contains(y.machine))
       sourced_[y.machine] = y;
   listed_ = true;
   adopt();
 }
 
-/// Compares the ledger of an earlier controller with what the source has.
+/// Compares the ledger of an earlier controller with the list of the source.
 void provider_state::adopt() {
   if (!loaded_ || !listed_)
     return;
@@ -135,8 +134,8 @@ void provider_state::adopt() {
   step();
 }
 
-void provider_state::on_observe(const observe_machines& x) {
-  cluster_state_ = x.by;
+void provider_state::on_observe(const observe_machines& message) {
+  cluster_state_ = message.by;
   told_.clear();
   machines_changed all;
   for (auto& [name, pool] : options_.pools)
@@ -145,9 +144,9 @@ void provider_state::on_observe(const observe_machines& x) {
   tell_cluster_state();
 }
 
-void provider_state::on_snapshot(const snapshot_taken& x) {
+void provider_state::on_snapshot(const snapshot_taken& message) {
   count_use();
-  snapshot_ = x.content;
+  snapshot_ = message.content;
   look(*snapshot_);
   step();
 }
@@ -185,18 +184,18 @@ void provider_state::count_use() {
 
 // -- proposals -----------------------------------------------------------
 
-void provider_state::on_proposal(const proposal& x) {
+void provider_state::on_proposal(const proposal& message) {
   if (!complete())
-    return; // it may be decided without the machines of the ledger
-  for (auto& y : x.machines) {
-    auto scope = snapshot_->scopes.find(x.scope);
+    return; // the proposal may ignore the machines of the ledger
+  for (auto& y : message.machines) {
+    auto scope = snapshot_->scopes.find(message.scope);
     auto owns = scope != snapshot_->scopes.end()
                 && scope->second->settings.pool == y.pool;
     auto pool = pools_.find(y.pool);
     if (!owns || pool == pools_.end()) {
       log_event(
         log_level::error, "provider", "proposal_refused",
-        {{"scope", x.scope},
+        {{"scope", message.scope},
          {"pool", y.pool},
          {"reason", pool == pools_.end() ? "there is no such pool"
                                          : "the scope does not own the pool"}});
@@ -225,85 +224,86 @@ void provider_state::step() {
   arm();
 }
 
-void provider_state::carry_out(const fleet_step& x) {
-  auto& machine = machines_[x.machine];
-  log_event(log_level::info, "provider", to_string(x.to),
-            {{"machine", x.machine}, {"reason", x.reason}});
-  if (x.to == released) {
+void provider_state::carry_out(const fleet_step& step) {
+  auto& machine = machines_[step.machine];
+  log_event(log_level::info, "provider", to_string(step.to),
+            {{"machine", step.machine}, {"reason", step.reason}});
+  if (step.to == released) {
     machine.leaving = true;
     options_.source->release(
-      x.machine, machine.row.lease,
+      step.machine, machine.row.lease,
       [tell = teller<machine_answered>(self_)](auto y) { tell({y}); });
     return;
   }
-  if (x.to == requested) {
-    auto known = sourced_.find(x.machine);
+  if (step.to == requested) {
+    auto known = sourced_.find(step.machine);
     auto last = known == sourced_.end() ? 0 : known->second.lease;
     machine_row fresh;
-    fresh.pool = pool_of_.at(x.machine);
+    fresh.pool = pool_of_.at(step.machine);
     fresh.lease = std::max(last, machine.row.lease) + 1;
     fresh.past_reserved = reserved(machine.row);
     fresh.past_used = machine.row.past_used + machine.row.used;
     machine.row = fresh;
   }
-  if (x.to == ready && machine.row.ready < 0us)
+  if (step.to == ready && machine.row.ready < 0us)
     machine.row.ready = wall_time();
-  change(x.machine, machine, x.to);
+  change(step.machine, machine, step.to);
 }
 
 // -- the ledger ---------------------------------------------------------------
 
-void provider_state::change(const std::string& machine, entry& x,
+void provider_state::change(const std::string& machine, entry& known,
                             machine_condition to) {
-  x.row.condition = to;
-  x.row.since = wall_time();
-  x.row.epoch = options_.epoch;
-  write(machine, x);
+  known.row.condition = to;
+  known.row.since = wall_time();
+  known.row.epoch = options_.epoch;
+  write(machine, known);
 }
 
-void provider_state::write(const std::string& machine, entry& x) {
-  x.writing = true;
-  x.again = false;
+void provider_state::write(const std::string& machine, entry& known) {
+  known.writing = true;
+  known.again = false;
   options_.facts->put(
-    machines_table, machine, pack_row(x.row), x.version,
+    machines_table, machine, pack_row(known.row), known.version,
     [machine, tell = teller<machine_written>(self_)](auto version) {
       tell({machine, std::make_shared<decltype(version)>(std::move(version))});
     });
 }
 
-void provider_state::on_written(const machine_written& x) {
-  auto& entry = machines_.at(x.machine);
+void provider_state::on_written(const machine_written& message) {
+  auto& entry = machines_.at(message.machine);
   entry.writing = false;
-  if (!*x.version) {
-    log_event(
-      log_level::error, "provider", "not_written",
-      {{"machine", x.machine}, {"error", to_string(x.version->failure())}});
+  if (!*message.version) {
+    log_event(log_level::error, "provider", "not_written",
+              {{"machine", message.machine},
+               {"error", to_string(message.version->failure())}});
     entry.again = true;
     self_->delayed_send(self_, ledger_retry_pause, tick::value);
     return;
   }
-  entry.version = **x.version;
+  entry.version = **message.version;
   tell_cluster_state();
-  act(x.machine, entry);
+  act(message.machine, entry);
   step();
 }
 
-/// What follows from a condition that is on disk.
-void provider_state::act(const std::string& machine, entry& x) {
-  if (x.row.condition == requested)
+/// Sends the source the request that follows from a stored condition.
+void provider_state::act(const std::string& machine, entry& known) {
+  if (known.row.condition == requested)
     options_.source->request(
-      machine, x.row.lease,
+      machine, known.row.lease,
       [tell = teller<machine_answered>(self_)](auto y) { tell({y}); });
 }
 
-void provider_state::on_answered(const machine_answered& x) {
-  auto& is = x.machine;
+void provider_state::on_answered(const machine_answered& message) {
+  auto& is = message.machine;
   sourced_[is.machine] = is;
   auto& entry = machines_[is.machine];
   if (entry.row.condition == released)
     return;
   if (is.lease < entry.row.lease && entry.leaving)
-    return end_lease(is.machine, entry, entry.row.since); // it never began
+    // The lease never began.
+    return end_lease(is.machine, entry, entry.row.since);
   if (is.lease != entry.row.lease)
     return;
   entry.row.requested = is.since;
@@ -313,19 +313,19 @@ void provider_state::on_answered(const machine_answered& x) {
     change(is.machine, entry, booting);
 }
 
-void provider_state::end_lease(const std::string& machine, entry& x,
+void provider_state::end_lease(const std::string& machine, entry& known,
                                microseconds until) {
-  x.leaving = false;
-  x.row.released = until;
+  known.leaving = false;
+  known.row.released = until;
   log_event(log_level::info, "provider", "left",
-            {{"machine", machine}, {"lease", x.row.lease}});
-  change(machine, x, released);
+            {{"machine", machine}, {"lease", known.row.lease}});
+  change(machine, known, released);
 }
 
-microseconds provider_state::reserved(const machine_row& x) const {
-  auto out = x.past_reserved;
-  if (x.requested >= 0us)
-    out += (x.released >= 0us ? x.released : wall_time()) - x.requested;
+microseconds provider_state::reserved(const machine_row& row) const {
+  auto out = row.past_reserved;
+  if (row.requested >= 0us)
+    out += (row.released >= 0us ? row.released : wall_time()) - row.requested;
   return out;
 }
 
@@ -352,7 +352,7 @@ void provider_state::tell_cluster_state() {
   machines_changed some;
   for (auto& [machine, x] : machines_) {
     if (x.writing)
-      continue; // not before it is on disk
+      continue; // sent after the write
     auto& last = told_[machine];
     machine_state is{pool_of_.at(machine), x.row.condition};
     if (last && *last == is)
@@ -390,7 +390,7 @@ provider(provider_actor::stateful_pointer<provider_state> self,
     [&s](const snapshot_taken& x) { s.on_snapshot(x); },
     [&s](const proposal& x) { s.on_proposal(x); },
     [&s](get_machines) { return s.on_get_machines(); },
-    [&s](const registry_rows& x) { s.on_rows(x); },
+    [&s](const rows_read& x) { s.on_rows(x); },
     [&s](const machine_written& x) { s.on_written(x); },
     [&s](const machines_listed& x) { s.on_listed(x); },
     [&s](const machine_answered& x) { s.on_answered(x); },

@@ -5,15 +5,15 @@
 #include <memory>
 
 #include "actors/handles.hpp"
-#include "actors/provider/machine_source.hpp"
+#include "actors/machine_source.hpp"
 #include "runtime/store/store.hpp"
 
 namespace millrace {
 
-/// A pool of the config: its settings, and the machines that there can be.
+/// A pool of the config: its settings and its machines.
 struct machine_pool {
   pool_state what;
-  std::vector<std::string> machines; ///< their names
+  std::vector<std::string> machines; ///< names of all possible machines
 };
 
 struct provider_options {
@@ -24,13 +24,14 @@ struct provider_options {
   std::function<microseconds()> wall_clock; ///< empty: the clock of actors
 };
 
-/// Requests and releases machines as scopes propose, and keeps the ledger: a
-/// change is in the store, with the controller's epoch, before the source gets
-/// the request, so that a new controller adopts the machines. Where the ledger
-/// was lost with its disk, machines that the source lists are adopted.
+/// The PROVIDER requests and releases machines according to proposals, and
+/// keeps the ledger. A change is in the store, with the controller's epoch,
+/// before the source gets the request, so that a new controller adopts the
+/// machines. If the ledger was lost with its disk, machines that the source
+/// lists are adopted.
 ///
-/// A machine that has lost its node is billed on. It is released once the node
-/// was away for `patience` of the pool, and another one is requested.
+/// A machine without a node is still billed. It is released after its node was
+/// away for `patience` of the pool, and a replacement is requested.
 provider_actor::behavior_type
 provider(provider_actor::stateful_pointer<struct provider_state> self,
          provider_options options);

@@ -2,7 +2,6 @@
 #include "actors/registry/registry_state.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "actors/policies/registry.hpp"
@@ -19,9 +18,9 @@ namespace {
 
 constexpr auto models_table = "models";
 constexpr auto scopes_table = "scopes";
-constexpr size_t max_changes = 1024;
+constexpr size_t changes_max = 1024;
 
-/// After which what the config wants is tried again, if the disk failed.
+/// Pause before a failed write of config settings is retried.
 constexpr microseconds retry_pause = 1s;
 
 template <class Row>
@@ -78,18 +77,22 @@ void registry_state::start(
   defaults_ = std::move(defaults.models);
   default_scopes_ = std::move(defaults.scopes);
   set_common_handlers(self);
+  table_ = {facts_, changes_max, row_of,
+            [tell = teller<row_written>(self)](auto version) {
+              tell({std::make_shared<decltype(version)>(std::move(version))});
+            }};
   for (auto* table : {scopes_table, models_table}) // read in this order
-    facts_->load(table, [table, tell = teller<registry_rows>(self)](auto rows) {
+    facts_->load(table, [table, tell = teller<rows_read>(self)](auto rows) {
       tell({table, std::make_shared<decltype(rows)>(std::move(rows))});
     });
 }
 
 /// Reads a row. Returns false, and the actor ends, when it cannot be read.
 template <class Row>
-bool registry_state::read(const stored_row& x, rows<Row>& to) {
+bool registry_state::read(const stored_row& row, rows<Row>& to) {
   decode_context ctx;
-  auto y = decode<Row>(std::as_bytes(std::span{x.value}), ctx);
-  auto name = "registry row '" + x.key + "'";
+  auto y = decode<Row>(std::as_bytes(std::span{row.value}), ctx);
+  auto name = "registry row '" + row.key + "'";
   if (!y)
     self_->quit(to_caf(std::move(y.failure()).within(name)));
   else if (y->schema > Row{}.schema)
@@ -98,117 +101,122 @@ bool registry_state::read(const stored_row& x, rows<Row>& to) {
                           + ", of a newer Millrace",
                         {}}));
   else
-    return to[x.key] = {std::move(*y), x.version}, true;
+    return to[row.key] = std::move(*y), true;
   return false;
 }
 
-void registry_state::on_rows(const registry_rows& x) {
-  if (!*x.rows) {
-    self_->quit(to_caf(x.rows->failure()));
+void registry_state::on_rows(const rows_read& message) {
+  if (!*message.rows) {
+    self_->quit(to_caf(message.rows->failure()));
     return;
   }
-  for (auto& row : **x.rows)
-    if (!(x.table == scopes_table ? read(row, scopes_) : read(row, models_)))
+  for (auto& row : **message.rows) {
+    table_.on_read(message.table, row);
+    if (!(message.table == scopes_table ? read(row, scopes_)
+                                        : read(row, models_)))
       return;
-  if (x.table == models_table)
+  }
+  if (message.table == models_table)
     on_loaded();
 }
 
 void registry_state::on_loaded() {
   std::erase_if(models_, [&, known = scopes()](auto& x) {
-    auto fine = check(x.second.row.settings, known);
+    auto fine = check(x.second.settings, known);
     if (!fine)
       log_event(log_level::error, "registry", "row_ignored",
                 {{"model", x.first}, {"error", to_string(fine.failure())}});
     return !fine;
   });
-  loaded_ = true;
-  // What an earlier config wanted and this one does not.
-  for (auto& [model, entry] : models_)
-    if (entry.row.is_default
+  // Removes models of an earlier config that this config lacks.
+  for (auto& [model, row] : models_)
+    if (row.is_default
         && std::none_of(defaults_.begin(), defaults_.end(),
                         [&model = model](auto& y) { return y.model == model; }))
-      changes_.push_back({model, std::nullopt, {}});
+      table_.push({model, std::nullopt, {}});
   for (auto& settings : defaults_) {
     auto i = models_.find(settings.model);
-    auto same = i != models_.end() && i->second.row.settings == settings;
-    auto pin = i == models_.end() ? model_pin{} : i->second.row.pin;
-    if (i == models_.end() || (i->second.row.is_default && !same))
-      changes_.push_back(
-        {settings.model, model_row{1, settings, true, pin}, {}});
+    auto same = i != models_.end() && i->second.settings == settings;
+    auto pin = i == models_.end() ? model_pin{} : i->second.pin;
+    if (i == models_.end() || (i->second.is_default && !same))
+      table_.push({settings.model, model_row{1, settings, true, pin}, {}});
   }
   end_pins();
   publish_if_complete();
-  write_next();
+  table_.start();
 }
 
-caf::result<ack> registry_state::on_set(const set_model& x) {
-  if (auto fine = check(x.settings, scopes()); !fine)
+caf::result<ack> registry_state::on_set(const set_model& request) {
+  if (auto fine = check(request.settings, scopes()); !fine)
     return to_caf(fine.failure());
-  if (auto fine = check_name("model", x.settings.model); !fine)
+  if (auto fine = check_name("model", request.settings.model); !fine)
     return to_caf(fine.failure());
-  auto row = latest(x.settings.model);
-  if (x.instead_of && (!row || row->settings != *x.instead_of))
+  auto row = latest(request.settings.model);
+  if (request.instead_of && (!row || row->settings != *request.instead_of))
     return to_caf(error{ec::conflict,
-                        "what is registered of model '" + x.settings.model
-                          + "' has changed meanwhile: look again",
+                        "the settings of model '" + request.settings.model
+                          + "' have changed meanwhile: read them again",
                         {}});
-  return enqueue(
-    {x.settings.model,
-     model_row{1, x.settings, x.is_default, row ? row->pin : model_pin{}},
-     {}});
+  return enqueue({request.settings.model,
+                  model_row{1, request.settings, request.is_default,
+                            row ? row->pin : model_pin{}},
+                  {}});
 }
 
 std::optional<model_row>
 registry_state::latest(const std::string& model) const {
-  for (auto i = changes_.rbegin(); i != changes_.rend(); ++i)
+  auto& pending = table_.pending();
+  for (auto i = pending.rbegin(); i != pending.rend(); ++i)
     if (!i->of_scope && i->key == model)
       return i->row;
   auto i = models_.find(model);
-  return i == models_.end() ? std::nullopt : std::optional{i->second.row};
+  return i == models_.end() ? std::nullopt : std::optional{i->second};
 }
 
-caf::result<ack> registry_state::on_forget(const forget_model& x) {
-  if (!models_.contains(x.model))
-    return to_caf(error{
-      ec::unknown_model, "model '" + x.model + "' is not registered", {}});
-  return enqueue({x.model, std::nullopt, {}});
+caf::result<ack> registry_state::on_forget(const forget_model& request) {
+  if (!models_.contains(request.model))
+    return to_caf(error{ec::unknown_model,
+                        "model '" + request.model + "' is not registered",
+                        {}});
+  return enqueue({request.model, std::nullopt, {}});
 }
 
-caf::result<ack> registry_state::on_pin(const pin_model& x) {
-  if (auto groups = parse_given(x.groups); !groups)
+caf::result<ack> registry_state::on_pin(const pin_model& request) {
+  if (auto groups = parse_given(request.groups); !groups)
     return to_caf(groups.failure());
-  auto row = latest(x.model);
+  auto row = latest(request.model);
   if (!row)
-    return to_caf(error{
-      ec::unknown_model, "model '" + x.model + "' is not registered", {}});
+    return to_caf(error{ec::unknown_model,
+                        "model '" + request.model + "' is not registered",
+                        {}});
   if (row->settings.replicas == 0)
     return to_caf(error{ec::conflict,
-                        "model '" + x.model
+                        "model '" + request.model
                           + "' is unloaded (expected one that is served: load"
                             " it first)",
                         {}});
-  row->pin = {x.groups, x.time > 0us ? wall_time() + x.time : 0us};
-  return enqueue({x.model, std::move(row), {}});
+  row->pin = {request.groups,
+              request.time > 0us ? wall_time() + request.time : 0us};
+  return enqueue({request.model, std::move(row), {}});
 }
 
-caf::result<ack> registry_state::on_unpin(const unpin_model& x) {
-  auto row = latest(x.model);
+caf::result<ack> registry_state::on_unpin(const unpin_model& request) {
+  auto row = latest(request.model);
   if (!row || row->pin.groups.empty())
-    return to_caf(
-      error{ec::unknown_model, "model '" + x.model + "' is not pinned", {}});
+    return to_caf(error{
+      ec::unknown_model, "model '" + request.model + "' is not pinned", {}});
   row->pin = {};
-  return enqueue({x.model, std::move(row), {}});
+  return enqueue({request.model, std::move(row), {}});
 }
 
 std::map<std::string, scope_settings>
 registry_state::scopes(const set_scope* change) const {
   auto out = default_scopes_;
-  for (auto& [scope, entry] : scopes_)
-    out[scope] = entry.row.settings;
+  for (auto& [scope, row] : scopes_)
+    out[scope] = row.settings;
   if (change != nullptr && change->settings)
     out[change->scope] = *change->settings;
-  // The pool of a scope is a matter of the config alone.
+  // Only the config sets the pool of a scope.
   for (auto& [scope, x] : out) {
     auto i = default_scopes_.find(scope);
     x.pool = i == default_scopes_.end() ? std::string{} : i->second.pool;
@@ -222,91 +230,78 @@ registry_state::scopes(const set_scope* change) const {
   return out;
 }
 
-caf::result<ack> registry_state::on_set_scope(const set_scope& x) {
-  if (x.settings)
-    if (auto fine = check_limits(*x.settings); !fine)
-      return to_caf(std::move(fine.failure()).within(x.scope));
+caf::result<ack> registry_state::on_set_scope(const set_scope& request) {
+  if (request.settings)
+    if (auto fine = check_limits(*request.settings); !fine)
+      return to_caf(std::move(fine.failure()).within(request.scope));
   std::vector<model_settings> models;
-  for (auto& [model, entry] : models_)
-    models.push_back(entry.row.settings);
-  auto after = scopes(&x);
+  for (auto& [model, row] : models_)
+    models.push_back(row.settings);
+  auto after = scopes(&request);
   for (auto& trouble : check_scaling(models, after))
     return to_caf(error{ec::bad_request, trouble.key + ": " + trouble.why, {}});
-  change made{x.scope, std::nullopt, {}, true};
-  if (x.settings)
-    made.scope = scope_row{1, *x.settings};
+  change made{request.scope, std::nullopt, {}, true};
+  if (request.settings)
+    made.scope = scope_row{1, *request.settings};
   return enqueue(std::move(made));
 }
 
-caf::result<ack> registry_state::enqueue(change x) {
-  if (changes_.size() >= max_changes)
+caf::result<ack> registry_state::enqueue(change wanted) {
+  if (table_.is_full())
     return to_caf(error{ec::overloaded, "too many changes wait for the disk",
                         microseconds{100'000}});
-  // What an operator sets replaces what the config wants.
+  // Settings of an operator replace those of the config.
   std::erase_if(unwritten_, [&](auto& y) {
-    return y.key == x.key && y.of_scope == x.of_scope;
+    return y.key == wanted.key && y.of_scope == wanted.of_scope;
   });
   auto promise = self_->make_response_promise<ack>();
-  x.promise = promise;
-  changes_.push_back(std::move(x));
-  if (loaded_ && changes_.size() == 1)
-    write_next();
+  wanted.promise = promise;
+  table_.push(std::move(wanted));
   return promise;
 }
 
-void registry_state::write_next() {
-  if (changes_.empty())
-    return;
-  auto& next = changes_.front();
-  auto version_in = [&](auto& rows) {
-    auto i = rows.find(next.key);
-    return i == rows.end() ? 0 : i->second.version;
-  };
-  auto text = next.of_scope ? (next.scope ? pack(*next.scope) : std::string{})
-              : next.row    ? pack(*next.row)
-                            : std::string{};
-  facts_->put(next.of_scope ? scopes_table : models_table, next.key, text,
-              next.of_scope ? version_in(scopes_) : version_in(models_),
-              [tell = teller<registry_written>(self_)](auto version) {
-                tell({std::make_shared<decltype(version)>(std::move(version))});
-              });
+std::optional<row_write> registry_state::row_of(const change& wanted) {
+  if (wanted.of_scope)
+    return row_write{scopes_table, wanted.key,
+                     wanted.scope ? pack(*wanted.scope) : ""};
+  return row_write{models_table, wanted.key,
+                   wanted.row ? pack(*wanted.row) : ""};
 }
 
-void registry_state::take_written(const change& x, uint64_t version) {
-  if (x.of_scope) {
-    log_event(
-      log_level::info, "registry", "scope_changed",
-      {{"scope", x.key},
-       {"policy", x.scope ? x.scope->settings.policy : "as configured"}});
-    if (x.scope)
-      scopes_[x.key] = {*x.scope, version};
+void registry_state::take_written(const change& wanted) {
+  if (wanted.of_scope) {
+    log_event(log_level::info, "registry", "scope_changed",
+              {{"scope", wanted.key},
+               {"policy", wanted.scope ? wanted.scope->settings.policy
+                                       : "as configured"}});
+    if (wanted.scope)
+      scopes_[wanted.key] = *wanted.scope;
     else
-      scopes_.erase(x.key);
+      scopes_.erase(wanted.key);
     return;
   }
-  auto i = models_.find(x.key);
+  auto i = models_.find(wanted.key);
   log_event(log_level::info, "registry", "changed",
-            {{"model", x.key},
-             {"replicas", x.row ? x.row->settings.replicas : 0},
-             {"what", change_text(i == models_.end() ? nullptr : &i->second.row,
-                                  x.row)}});
-  if (x.row)
-    models_[x.key] = {*x.row, version};
+            {{"model", wanted.key},
+             {"replicas", wanted.row ? wanted.row->settings.replicas : 0},
+             {"what", change_text(i == models_.end() ? nullptr : &i->second,
+                                  wanted.row)}});
+  if (wanted.row)
+    models_[wanted.key] = *wanted.row;
   else
-    models_.erase(x.key);
+    models_.erase(wanted.key);
 }
 
-void registry_state::on_written(const registry_written& x) {
-  auto written = std::move(changes_.front());
-  changes_.pop_front();
-  if (*x.version) {
-    take_written(written, **x.version);
+void registry_state::on_written(const row_written& message) {
+  auto written = table_.finish(*message.version);
+  if (*message.version) {
+    take_written(written);
     written.promise.deliver(ack{}); // a default has no sender
   } else {
     log_event(log_level::error, "registry", "not_written",
-              {{"error", to_string(x.version->failure())}});
+              {{"error", to_string(message.version->failure())}});
     if (written.promise.pending()) {
-      written.promise.deliver(to_caf(x.version->failure()));
+      written.promise.deliver(to_caf(message.version->failure()));
     } else {
       unwritten_.push_back(std::move(written));
       if (unwritten_.size() == 1)
@@ -315,7 +310,7 @@ void registry_state::on_written(const registry_written& x) {
   }
   await_end_of_pins();
   publish_if_complete();
-  write_next();
+  table_.go_on();
 }
 
 microseconds registry_state::wall_time() const {
@@ -324,47 +319,44 @@ microseconds registry_state::wall_time() const {
 }
 
 void registry_state::await_end_of_pins() {
-  for (auto& [model, entry] : models_)
-    if (auto left = entry.row.pin.until - wall_time(); left > 0us)
+  for (auto& [model, row] : models_)
+    if (auto left = row.pin.until - wall_time(); left > 0us)
       pins_end_.set(self_, self_->clock().now() + left);
 }
 
 void registry_state::end_pins() {
-  for (auto& [model, entry] : models_) {
-    auto until = entry.row.pin.until;
+  for (auto& [model, row] : models_) {
+    auto until = row.pin.until;
     if (until == 0us || until > wall_time())
       continue;
-    auto row = latest(model);
-    if (!row || row->pin.until != until)
+    auto unpinned = latest(model);
+    if (!unpinned || unpinned->pin.until != until)
       continue;
-    row->pin = {};
-    changes_.push_back({model, std::move(row), {}});
+    unpinned->pin = {};
+    table_.push({model, std::move(unpinned), {}});
   }
   await_end_of_pins();
 }
 
 void registry_state::on_tick() {
-  auto idle = changes_.empty();
   if (pins_end_.rings(self_->clock().now()))
     end_pins();
-  std::move(unwritten_.begin(), unwritten_.end(), std::back_inserter(changes_));
-  unwritten_.clear();
-  if (idle)
-    write_next();
+  for (auto& again : std::exchange(unwritten_, {}))
+    table_.push(std::move(again));
 }
 
-/// Not before what the config wants was tried: what is not in the first list
-/// would be taken down.
+/// Waits until the settings of the config were tried: a model that is missing
+/// in the first list would be unloaded.
 void registry_state::publish_if_complete() {
-  if (!published_ && !changes_.empty())
+  if (!published_ && !table_.pending().empty())
     return;
   published_ = true;
   registered x;
-  for (auto& [name, entry] : models_)
-    x.models.push_back(entry.row.settings);
-  for (auto& [name, entry] : models_)
-    if (!entry.row.pin.groups.empty())
-      x.pins[name] = entry.row.pin.groups;
+  for (auto& [name, row] : models_)
+    x.models.push_back(row.settings);
+  for (auto& [name, row] : models_)
+    if (!row.pin.groups.empty())
+      x.pins[name] = row.pin.groups;
   x.scopes = scopes();
   self_->send(cluster_state_, std::move(x));
 }
@@ -374,12 +366,13 @@ caf::result<model_list> registry_state::on_get() {
   self_->request(placement_, seconds{2}, get_models{})
     .then(
       [this, promise](model_list& x) mutable {
-        for (auto& [name, entry] : models_) {
-          auto& settings = entry.row.settings;
+        for (auto& [name, row] : models_) {
+          auto& settings = row.settings;
           auto known = std::find_if(
             x.models.begin(), x.models.end(),
             [&name = name](auto& y) { return y.settings.model == name; });
-          if (known != x.models.end()) // the placement's are a moment old
+          // Registry settings are newer than the placement's.
+          if (known != x.models.end())
             known->settings = settings;
           else
             x.models.push_back(
@@ -406,8 +399,8 @@ registry(registry_actor::stateful_pointer<registry_state> self,
     [&s](const unpin_model& x) { return s.on_unpin(x); },
     [&s](const set_scope& x) { return s.on_set_scope(x); },
     [&s](get_models) { return s.on_get(); },
-    [&s](const registry_rows& x) { s.on_rows(x); },
-    [&s](const registry_written& x) { s.on_written(x); },
+    [&s](const rows_read& x) { s.on_rows(x); },
+    [&s](const row_written& x) { s.on_written(x); },
     [&s](tick) { s.on_tick(); },
   };
 }

@@ -9,10 +9,10 @@
 
 namespace millrace {
 
-/// Keeps settings and pins of models and settings of scopes in a store, and
+/// The REGISTRY stores settings and pins of models and settings of scopes, and
 /// sends every change to CLUSTER STATE. A change is on disk before it is
 /// acknowledged. `wall_clock` decides when pins end, over restarts too; when it
-/// is empty the clock of actors does.
+/// is empty the clock of actors decides.
 registry_actor::behavior_type
 registry(registry_actor::stateful_pointer<struct registry_state> self,
          std::shared_ptr<store> facts, cluster_state_actor cluster_state,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 
 #include "actors/registry/registry.hpp"
+#include "runtime/store/durable_table.hpp"
 
 namespace millrace {
 
@@ -41,26 +41,21 @@ struct registry_state {
              placement_actor placement, registered defaults,
              std::function<microseconds()> wall_clock);
 
-  caf::result<ack> on_set(const set_model& x);
-  caf::result<ack> on_forget(const forget_model& x);
-  caf::result<ack> on_pin(const pin_model& x);
-  caf::result<ack> on_unpin(const unpin_model& x);
-  caf::result<ack> on_set_scope(const set_scope& x);
+  caf::result<ack> on_set(const set_model& request);
+  caf::result<ack> on_forget(const forget_model& request);
+  caf::result<ack> on_pin(const pin_model& request);
+  caf::result<ack> on_unpin(const unpin_model& request);
+  caf::result<ack> on_set_scope(const set_scope& request);
   caf::result<model_list> on_get();
-  void on_rows(const registry_rows& x);
-  void on_written(const registry_written& x);
+  void on_rows(const rows_read& message);
+  void on_written(const row_written& message);
   void on_tick();
 
 private:
   template <class Row>
-  struct entry {
-    Row row;
-    uint64_t version = 0; ///< of the stored row
-  };
-  template <class Row>
-  using rows = std::map<std::string, entry<Row>>;
+  using rows = std::map<std::string, Row>;
 
-  /// A change on its way to the disk; they are written one after the other.
+  /// A change to be written.
   struct change {
     std::string key;              ///< a model, or with `of_scope` a scope
     std::optional<model_row> row; ///< nothing: forget it
@@ -70,11 +65,11 @@ private:
   };
 
   template <class Row>
-  bool read(const stored_row& x, rows<Row>& to);
+  bool read(const stored_row& row, rows<Row>& to);
   void on_loaded();
-  caf::result<ack> enqueue(change x);
-  void write_next();
-  void take_written(const change& x, uint64_t version);
+  caf::result<ack> enqueue(change wanted);
+  static std::optional<row_write> row_of(const change& wanted);
+  void take_written(const change& wanted);
   void publish_if_complete();
   /// Settings of all scopes, with one change applied if given.
   std::map<std::string, scope_settings>
@@ -96,9 +91,8 @@ private:
   std::map<std::string, scope_settings> default_scopes_;
   rows<model_row> models_;
   rows<scope_row> scopes_;
-  std::deque<change> changes_;    ///< the first is being written
-  std::vector<change> unwritten_; ///< of the config: tried again
-  bool loaded_ = false;
+  durable_table<change> table_;   ///< started once all rows are read
+  std::vector<change> unwritten_; ///< config changes to retry
   bool published_ = false;
   alarm pins_end_; ///< when the next pin ends
 };

@@ -12,12 +12,13 @@ namespace millrace {
 namespace {
 
 /// Verifying and loading a large bundle from a slow disk takes minutes, and may
-/// wait for others; in the background it may wait for all else. Devices end
-/// what hangs in a process long before.
+/// wait for other loads; in the background (aside) for all other work. Devices
+/// end a hanging process long before.
 constexpr caf::timespan load_timeout = 60min, aside_timeout = 24h;
 
-/// When a gateway's node is there but its gateway is not: it is being
-/// restarted, unless that takes so long. A node that comes back says so.
+/// A gateway that is down on a live node is being restarted: the replica
+/// retries the announcement until `restarting` has passed. A node that rejoins
+/// sends peer_up.
 constexpr auto announce_again = 200ms;
 constexpr auto restarting = 1min;
 
@@ -70,16 +71,16 @@ replica_state::~replica_state() {
     self_->demonitor(next.handle->address());
 }
 
-void replica_state::load(const fetched& x) {
-  content_ = x.content;
-  info_ = x.info;
+void replica_state::load(const fetched& answer) {
+  content_ = answer.content;
+  info_ = answer.info;
   layers_ = options_.what.layers;
   auto all = content_->info.layers.size();
   if (layers_.last == 0)
     layers_.last = all;
   if (layers_.first >= layers_.last || layers_.last > all)
     return fail(to_caf({ec::bad_request,
-                        "it has " + std::to_string(all)
+                        "the bundle has " + std::to_string(all)
                           + " layers, and was to be loaded from "
                           + std::to_string(layers_.first) + " to "
                           + std::to_string(layers_.last),
@@ -99,17 +100,18 @@ void replica_state::load(const fetched& x) {
           [this](const caf::error& y) { fail(y, "load"); });
 }
 
-void replica_state::on_loaded(const stage_loaded& x) {
-  loaded_ = x;
+void replica_state::on_loaded(const stage_loaded& message) {
+  loaded_ = message;
   if (options_.what.tuned != loading_as_)
     tune();
-  fetch_ += x.came;
-  // What was loaded while bytes came took no time of its own.
-  loaded_.load =
-    std::max(0us, to_us(self_->clock().now() - begun_) - fetch_ - x.warm_up);
-  if (finishing_)
+  fetch_ += message.came;
+  // Load time counts only after the last weights arrived.
+  loaded_.load = std::max(0us, to_us(self_->clock().now() - begun_) - fetch_
+                                 - message.warm_up);
+  if (is_ending())
     return;
-  ready_ = true;
+  life_ =
+    life_ == replica_life::starting ? replica_life::ready : replica_life::local;
   ready_at_ = self_->clock().now();
   log_event(log_level::info, "replica", "ready",
             {{"replica", options_.what.replica},
@@ -117,15 +119,15 @@ void replica_state::on_loaded(const stage_loaded& x) {
              {"from", from_},
              {"fetch_us", fetch_.count()},
              {"bytes", bytes_of_weights()},
-             {"load_us", x.load.count()},
-             {"warm_up_us", x.warm_up.count()}});
+             {"load_us", message.load.count()},
+             {"warm_up_us", message.warm_up.count()}});
   report_condition();
   announce_to(options_.node);
   bus_->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()),
                   "gateway");
 }
 
-/// Of its layers, by the manifest.
+/// Size of the weights of its layers, by the manifest.
 uint64_t replica_state::bytes_of_weights() const {
   uint64_t out = 0;
   for (auto i = layers_.first; i < layers_.last; ++i)
@@ -135,7 +137,7 @@ uint64_t replica_state::bytes_of_weights() const {
 
 void replica_state::fail(const caf::error& why, const char* doing) {
   auto x = from_caf(why);
-  excused_ = x.code == ec::cancelled; // its model did nothing
+  excused_ = x.code == ec::cancelled; // not caused by the model
   log_event(log_level::error, "replica", "failed",
             {{"replica", options_.what.replica},
              {"doing", doing},
@@ -151,19 +153,27 @@ void replica_state::report(replica_condition state, std::string reason) {
                              fetch_, excused_, from_, first_answer_});
 }
 
-/// After a loss only the reason counts, and that was reported.
+/// Reports the condition, unless a loss was reported.
 void replica_state::report_condition() {
-  if (lost_)
+  switch (life_) {
+  case replica_life::starting:
+  case replica_life::starting_local:
+    return report(replica_condition::starting);
+  case replica_life::ready:
+    return report(replica_condition::ready);
+  case replica_life::local:
+  case replica_life::finishing:
+    return report(replica_condition::draining);
+  case replica_life::lost:
     return;
-  report(!ready_                  ? replica_condition::starting
-         : leaving_ || finishing_ ? replica_condition::draining
-                                  : replica_condition::ready);
+  }
 }
 
 // -- gateways -----------------------------------------------------------------
 
 bool replica_state::serves(const std::string& node) const {
-  return ready_ && !finishing_ && (!leaving_ || node == options_.node);
+  return life_ == replica_life::ready
+         || (life_ == replica_life::local && node == options_.node);
 }
 
 void replica_state::announce_to(const std::string& node) {
@@ -171,7 +181,7 @@ void replica_state::announce_to(const std::string& node) {
     return;
   auto gateway = bus_->resolve(node + "/gateway");
   if (!gateway)
-    return; // not there yet, or not a gateway
+    return; // the gateway is not up yet, or the node has none
   replica_ready x;
   x.name = options_.what.replica;
   x.node = options_.node;
@@ -190,27 +200,27 @@ void replica_state::announce_to(const std::string& node) {
   self_->send(caf::actor_cast<gateway_actor>(gateway), std::move(x));
 }
 
-void replica_state::on_peer_up(const peer_up& x) {
-  announce_to(x.peer.name);
+void replica_state::on_peer_up(const peer_up& message) {
+  announce_to(message.peer.name);
 }
 
-void replica_state::on_down(const caf::down_msg& x) {
-  // A replica without its device is none; a device without one replica is.
-  if (x.source == options_.executor.address())
-    return self_->quit(x.reason);
-  if (x.source == options_.cache.address()) {
-    if (!content_) // what it was asked for will not come
-      return fail(x.reason, "fetch");
+void replica_state::on_down(const caf::down_msg& message) {
+  // A replica ends with its executor.
+  if (message.source == options_.executor.address())
+    return self_->quit(message.reason);
+  if (message.source == options_.cache.address()) {
+    if (!content_) // the fetch will not be answered
+      return fail(message.reason, "fetch");
     cache_lost_ = true;
     return self_->delayed_send(self_, announce_again, tick::value);
   }
   auto lost = std::find_if(gateways_.begin(), gateways_.end(), [&](auto& g) {
-    return g.second.handle.address() == x.source;
+    return g.second.handle.address() == message.source;
   });
   if (lost == gateways_.end()) {
-    if (auto next = next_.extract(x.source.id()))
+    if (auto next = next_.extract(message.source.id()))
       return on_next_down(next.mapped().replica);
-    return on_router_down(x.source.id());
+    return on_router_down(message.source.id());
   }
   lost->second = {};
   lost->second.gone = self_->clock().now();
@@ -218,8 +228,7 @@ void replica_state::on_down(const caf::down_msg& x) {
   end_if_idle();
 }
 
-/// Where the one was lost that gave it its content: that it uses this. False:
-/// there is no other yet.
+/// Reports the content in use to a restarted cache. False: no cache is up yet.
 bool replica_state::tell_cache() {
   auto cache = bus_->resolve("./cache");
   if (!cache)
@@ -255,16 +264,16 @@ bool replica_state::is_announced_to(const caf::strong_actor_ptr& router) const {
   return gateways_.contains(node_of(router, options_.node));
 }
 
-void replica_state::on_run(run_batch& x) {
-  auto& through = x.through;
+void replica_state::on_run(run_batch& message) {
+  auto& through = message.through;
   auto from = through ? through->router : self_->current_sender();
-  if (!from || (through && is_void(x.id, *through)))
-    return; // its router is out of sight, or has it run by others
+  if (!from || (through && is_void(message.id, *through)))
+    return; // the router's node is down, or the router dropped the batch
   if (!is_announced_to(from)) {
     log_event(log_level::warning, "replica", "batch_refused",
               {{"replica", options_.what.replica},
                {"node", node_of(from, options_.node)},
-               {"reason", "it was not announced to a gateway of that node"}});
+               {"reason", "not announced to the gateway of the node"}});
     return;
   }
   auto now = self_->clock().now();
@@ -273,26 +282,26 @@ void replica_state::on_run(run_batch& x) {
   came_ = now;
   auto id = ++last_;
   batch mine;
-  mine.id = x.id;
+  mine.id = message.id;
   mine.from = from;
-  mine.trace = x.trace;
-  if (x.trace != 0)
+  mine.trace = message.trace;
+  if (message.trace != 0)
     mine.arrived = now;
-  execute y;
+  execution y;
   y.id = id;
   y.instance = instance_;
   y.share = options_.what.share;
-  y.trace = x.trace;
-  y.items.reserve(x.items.size());
+  y.trace = message.trace;
+  y.items.reserve(message.items.size());
   timestamp last{}, soonest = through ? through->soonest.at : far_future;
-  for (auto& item : x.items) {
+  for (auto& item : message.items) {
     last = std::max(last, item.due.at);
     soonest = std::min(soonest, item.due.at);
     y.items.push_back(std::move(item.inputs));
   }
   if (options_.what.policy.drop == drop_policy::late)
-    y.until = {last};
-  y.soonest = {soonest};
+    y.until = last;
+  y.soonest = soonest;
   if (through) {
     y.rows = through->rows;
     begin_journey(mine, std::move(*through), {last});
@@ -303,92 +312,101 @@ void replica_state::on_run(run_batch& x) {
   self_->send(options_.executor, std::move(y));
 }
 
-void replica_state::on_executed(executed& x) {
-  auto i = running_.find(x.id);
+void replica_state::on_report(execution_report& message) {
+  auto i = running_.find(message.id);
   if (i == running_.end())
     return;
   if (i->second.trace != 0 && options_.spans->on())
     options_.spans->add("replica/", options_.what.replica, "has",
                         i->second.arrived, self_->clock().now(), 0,
                         i->second.trace);
-  busy_ += x.run;
+  busy_ += message.run();
   ++batches_;
   auto& through = i->second.through;
-  if (x.status == ec::ok) {
+  if (message.ok()) {
     auto held = through && !through->way.visits.empty()
                   ? through->way.visits.back().held
-                  : 0us; // by the stage before, until there was room here
-    waits_.add(held + x.queue);
-    runs_.add(x.run);
+                  : 0us; // the stage before held the output until then
+    waits_.add(held + message.queue);
+    runs_.add(message.run());
   }
-  requests_ += through ? through->way.rows.size() : x.outputs.size();
+  requests_ += requests_of(i->second, message);
+  auto ran = message.ok();
   if (i->second.dropped)
     cancel(i);
-  else if (through && x.status == ec::ok && !is_last_stage())
-    hold(i, x);
+  else if (through && ran && !is_last_stage())
+    hold(i, message);
   else
-    answer(i, x);
-  if (first_answer_ < 0us && x.status == ec::ok && !finishing_) {
+    answer(i, message);
+  if (first_answer_ < 0us && ran && !is_ending()) {
     first_answer_ = to_us(self_->clock().now() - ready_at_);
     report_condition();
   }
 }
 
-/// Turns outputs that are bound for another node and too large for one message
-/// into an error. Returns the size of the outputs relative to the limit, else
-/// 0.
+/// The number of requests of a batch.
+size_t replica_state::requests_of(const batch& begun,
+                                  const execution_report& result) {
+  return begun.through ? begun.through->way.rows.size()
+         : result.ok() ? result.outputs->size()
+                       : 0;
+}
+
+/// Replaces outputs that are too large for one message to another node by an
+/// error. Returns their size relative to the limit; 0: they fit.
 double replica_state::refuse_too_large(const caf::strong_actor_ptr& receiver,
                                        size_t requests,
-                                       executed& result) const {
-  // Outputs that a sandboxed process could not hand to its node.
-  if (result.status == ec::too_large)
+                                       execution_report& result) const {
+  // The outputs did not fit the arena of a sandboxed process.
+  if (!result.ok() && result.outputs.failure().code == ec::too_large)
     return static_cast<double>(confined::largest_arena)
            / (wire_limits::batch_share * wire_limits::message_bytes);
-  if (result.status != ec::ok || as_proxy(receiver) == nullptr)
+  if (!result.ok() || as_proxy(receiver) == nullptr)
     return 0;
   batch_extent all;
-  for (auto& outputs : result.outputs)
+  for (auto& outputs : *result.outputs)
     all.add({bytes_of(outputs), outputs.size()});
   auto most = requests > 1 ? wire_limits::batch_share : 1.;
   auto share = all.share_of_message() / most;
   if (share <= 1)
     return 0;
   auto limit = [&](size_t x) { return static_cast<double>(x) * most; };
-  result.status = ec::too_large;
-  result.text =
+  result.outputs = error{
+    ec::too_large,
     "the results of replica " + options_.what.replica + " for "
-    + std::to_string(requests) + " request(s), " + std::to_string(all.tensors)
-    + " tensor(s) of " + format_bytes(all.bytes)
-    + " together, do not fit into one message between nodes (at most "
-    + format_bytes(static_cast<uint64_t>(limit(wire_limits::message_bytes)))
-    + ", " + format_number(limit(wire_limits::attachments)) + " tensors)";
-  result.outputs.clear();
+      + std::to_string(requests) + " request(s), " + std::to_string(all.tensors)
+      + " tensor(s) of " + format_bytes(all.bytes)
+      + " together, do not fit into one message between nodes (at most "
+      + format_bytes(static_cast<uint64_t>(limit(wire_limits::message_bytes)))
+      + ", " + format_number(limit(wire_limits::attachments)) + " tensors)"};
   return share;
 }
 
-/// To the router; the batch is done with.
-void replica_state::answer(batch_map::iterator x, executed& result,
+/// Answers the router and ends the batch.
+void replica_state::answer(batch_map::iterator entry, execution_report& result,
                            double share) {
   batch_done y;
-  auto& through = x->second.through;
-  y.share_of_message = share > 0
-                         ? share
-                         : refuse_too_large(x->second.from,
-                                            through ? through->way.rows.size()
-                                                    : result.outputs.size(),
-                                            result);
-  y.id = x->second.id;
-  y.status = result.status;
-  y.text = std::move(result.text);
-  y.outputs = std::move(result.outputs);
+  auto& through = entry->second.through;
+  y.share_of_message =
+    share > 0 ? share
+              : refuse_too_large(entry->second.from,
+                                 requests_of(entry->second, result), result);
+  y.id = entry->second.id;
+  if (result.ok()) {
+    y.status = ec::ok;
+    y.outputs = std::move(*result.outputs);
+  } else {
+    y.status = result.outputs.failure().code;
+    y.text = std::move(result.outputs.failure().text);
+  }
   y.queue = result.queue;
-  y.execute = result.run;
+  y.execute = result.run();
   y.interference = result.interference;
-  y.credit = lost_ ? 0 : 1;
+  y.credit = life_ == replica_life::lost ? 0 : 1;
   if (through)
     y.visits = std::move(through->way.visits);
-  self_->send(caf::actor_cast<router_actor>(x->second.from), std::move(y));
-  end(x);
+  self_->send(caf::actor_cast<router_actor>(entry->second.from), std::move(y));
+  end(entry);
 }
 
 replica_load replica_state::on_get_load() const {
@@ -403,68 +421,6 @@ replica_load replica_state::on_get_load() const {
           sends_};
 }
 
-void replica_state::tell_to_stop(const std::string& node, gateway_link& x) {
-  auto must_hear = serves(node) || (lost_ && x.told_to_stop && !x.released);
-  if (!x.handle || !must_hear)
-    return;
-  x.told_to_stop = true;
-  self_->send(caf::actor_cast<gateway_actor>(x.handle),
-              replica_draining{
-                caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()), lost_});
-}
-
-bool replica_state::is_released() const {
-  return std::all_of(gateways_.begin(), gateways_.end(), [](auto& g) {
-    return !g.second.told_to_stop || g.second.released;
-  });
-}
-
-void replica_state::on_router_released(const router_released& x) {
-  if (auto i = gateways_.find(x.node); i != gateways_.end())
-    i->second.released = true;
-  end_if_idle();
-}
-
-void replica_state::stop_serving() {
-  for (auto& [node, gateway] : gateways_)
-    tell_to_stop(node, gateway);
-  finishing_ = true;
-  end_if_idle();
-}
-
-void replica_state::on_finish_elsewhere() {
-  if (finishing_ || leaving_)
-    return;
-  report(replica_condition::draining);
-  for (auto& [node, gateway] : gateways_)
-    if (node != options_.node)
-      tell_to_stop(node, gateway);
-  leaving_ = true;
-}
-
-void replica_state::on_finish() {
-  if (finishing_)
-    return;
-  report(replica_condition::draining);
-  stop_serving();
-}
-
-void replica_state::on_lost(const stage_lost& x) {
-  if (lost_)
-    return;
-  lost_ = true;
-  excused_ = x.excused;
-  log_event(excused_ ? log_level::warning : log_level::error, "replica", "lost",
-            {{"replica", options_.what.replica}, {"error", x.text}});
-  report(replica_condition::failed, x.text);
-  stop_serving();
-}
-
-void replica_state::end_if_idle() {
-  if (finishing_ && running_.empty() && is_released())
-    self_->quit();
-}
-
 replica_actor::behavior_type
 replica(replica_actor::stateful_pointer<replica_state> self,
         replica_options options, bus* net) {
@@ -475,7 +431,7 @@ replica(replica_actor::stateful_pointer<replica_state> self,
     [&s](forward_batch& x) { s.on_forward_batch(x); },
     [&s](const batch_accepted& x) { s.on_batch_accepted(x); },
     [&s](const drop_batch& x) { s.on_drop(x); },
-    [&s](executed& x) { s.on_executed(x); },
+    [&s](execution_report& x) { s.on_report(x); },
     [&s](const stage_lost& x) { s.on_lost(x); },
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [](const peer_down&) { /* the gateway's proxy goes down itself */ },

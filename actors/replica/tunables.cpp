@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-/// A credit beyond what the device lets run at once would hold a batch up that
-/// another replica could run.
+/// Credit is limited to the batches that run at once, plus overlap: a batch
+/// beyond that would wait here while another replica could run it.
 replica_limits replica_state::limits() const {
   auto& what = options_.what;
   auto& sharing = options_.sharing;
@@ -33,8 +33,8 @@ void replica_state::announce_limits() {
                       limits()});
 }
 
-void replica_state::on_share(const share_device& x) {
-  options_.sharing = x.sharing;
+void replica_state::on_share(const share_device& request) {
+  options_.sharing = request.sharing;
   announce_limits();
 }
 
@@ -46,15 +46,14 @@ void replica_state::tune() {
                          static_cast<uint32_t>(tuned.threads)});
 }
 
-/// A replica that is loaded for fewer rows, or on another device, is replaced
-/// instead.
-void replica_state::on_adjust(const adjust& x) {
+/// A change of the loaded rows or of the device replaces the replica instead.
+void replica_state::on_adjust(const adjust& order) {
   auto& what = options_.what;
-  what.tuned = x.tuned;
-  what.policy = x.policy;
-  what.tenants = x.tenants;
-  what.group = x.group;
-  if (ready_)
+  what.tuned = order.tuned;
+  what.policy = order.policy;
+  what.tenants = order.tenants;
+  what.group = order.group;
+  if (life_ != replica_life::starting && life_ != replica_life::starting_local)
     tune();
   announce_limits();
   report_condition();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// How much a ROUTER gives a replica at a time. Replicas of one model can have
-/// unlike limits: each batch is sized for the replica that gets it.
+/// Batch limits of a ROUTER's replicas. Replicas of one model can have
+/// different limits: each batch is sized for its replica.
 
 #include <algorithm>
 
@@ -22,34 +22,36 @@ uint64_t rows_max_of(const replica_limits& x) {
 
 } // namespace
 
-void router_state::on_tuned(const replica_tuned& x) {
-  auto i = x.handle ? replicas_.find(x.handle->id()) : replicas_.end();
+void router_state::on_tuned(const replica_tuned& message) {
+  auto i =
+    message.handle ? replicas_.find(message.handle->id()) : replicas_.end();
   if (i == replicas_.end())
     return;
   auto& r = i->second;
   set_credit(i->first, r,
-             r.credit + x.limits.credit - int64_t{r.limits.credit});
-  r.limits = x.limits;
-  stages_->set_weight(i->first, x.limits.weight);
+             r.credit + message.limits.credit - int64_t{r.limits.credit});
+  r.limits = message.limits;
+  stages_->set_weight(i->first, message.limits.weight);
   learn_limits();
   pump();
 }
 
-void router_state::on_policy(const serving_policy& x) {
-  if (x == options_.policy)
+void router_state::on_policy(const serving_policy& policy) {
+  if (policy == options_.policy)
     return;
-  auto dispatches_alike = x.dispatch == options_.policy.dispatch;
-  options_.policy = x;
-  queue_->adopt(x);
+  auto dispatches_alike = policy.dispatch == options_.policy.dispatch;
+  options_.policy = policy;
+  queue_->adopt(policy);
   if (!dispatches_alike)
-    stages_->adopt(x.dispatch);
+    stages_->adopt(policy.dispatch);
   learn_limits();
   for (auto& [id, r] : replicas_)
     hold_blocked(id, r);
   pump();
 }
 
-/// A batch for a part passes through the later parts as well.
+/// The limits of a batch for this replica. A batch for a part also runs on the
+/// later parts, so their limits count as well.
 batch_limit router_state::limit_of(const replica& to) const {
   batch_limit out{to.limits.batch, rows_max_of(to.limits),
                   to.is_remote ? wire_limits::batch_share : 1};
@@ -60,7 +62,7 @@ batch_limit router_state::limit_of(const replica& to) const {
   return out;
 }
 
-/// The limits of some replica have changed.
+/// Recomputes later_ and largest_ after a change of a replica's limits.
 void router_state::learn_limits() {
   later_ = {UINT64_MAX, UINT64_MAX, 1};
   for (auto& [id, r] : replicas_)
@@ -81,16 +83,16 @@ void router_state::learn_limits() {
   }
 }
 
-void router_state::refuse_too_large(queued_request& x) {
-  settle_as(x, ec::too_large,
-            "the request has " + std::to_string(x.rows)
+void router_state::refuse_too_large(queued_request& request) {
+  settle_as(request, ec::too_large,
+            "the request has " + std::to_string(request.rows)
               + " rows, and the largest batch of a replica of model '"
               + options_.model + "' has " + std::to_string(largest_.rows_max)
               + " (policy.batch_max): split the request");
 }
 
-/// The replica that takes the next batch: one that is loaded for the smallest
-/// waiting request.
+/// The replica for the next batch. Its limit admits at least the smallest
+/// queued request.
 std::optional<caf::actor_id> router_state::next_replica() const {
   auto out = stages_->next(0);
   auto rows = queue_->rows_min();

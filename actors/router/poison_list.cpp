@@ -20,7 +20,7 @@ std::string ends_of(const tensor_list& xs) {
          + std::string{text.substr(text.size() - n)};
 }
 
-/// Of what each tensor is and holds.
+/// SHA-256 over type, shape and data of all tensors.
 std::string hash_of(const tensor_list& xs) {
   std::string all;
   for (auto& x : xs)

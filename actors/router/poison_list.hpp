@@ -8,17 +8,16 @@
 
 namespace millrace {
 
-/// Inputs that have ended a model's process twice: they get no third try. The
-/// newest `most` of them. Pure.
+/// Inputs that have crashed a model's process twice: no third attempt. Keeps
+/// the newest `most` entries. Pure.
 class poison_list {
 public:
   explicit poison_list(size_t most = 256) : most_(most) {}
 
-  /// Returns their name, a SHA-256.
+  /// Returns the SHA-256 of the inputs.
   std::string add(const tensor_list& inputs);
 
-  /// Costs next to nothing unless something on the list looks the same from
-  /// afar.
+  /// Hashes the inputs only if an entry has the same size and ends.
   bool contains(const tensor_list& inputs) const;
 
   void clear() { entries_.clear(); }
@@ -27,7 +26,7 @@ public:
 private:
   struct entry {
     size_t bytes = 0;
-    std::string ends; ///< of the first input
+    std::string ends; ///< first and last bytes of the first input
     std::string sha256;
   };
 

@@ -6,18 +6,20 @@
 
 namespace millrace {
 
-void request_queue::insert(position at, queued_request x) {
-  rows_ += x.rows;
-  if (x.rows > 1) {
-    ++larger_[x.rows];
+void request_queue::insert(position at, queued_request request) {
+  rows_ += request.rows;
+  if (request.rows > 1) {
+    ++larger_[request.rows];
     ++larger_count_;
   }
-  index_[x.key] = at;
+  index_[request.key] = at;
   if (policy_.drop == drop_policy::late)
-    deadlines_.push(x.due.at, x.key);
+    deadlines_.push(request.due.at, request.key);
   if (policy_.batch_delay > microseconds{0})
-    ripe_at_.push(x.alone ? x.arrived : x.arrived + policy_.batch_delay, x.key);
-  order_.emplace(at, std::move(x));
+    ripe_at_.push(request.alone ? request.arrived
+                                : request.arrived + policy_.batch_delay,
+                  request.key);
+  order_.emplace(at, std::move(request));
 }
 
 queued_request request_queue::extract(order::iterator i) {
@@ -36,19 +38,19 @@ queued_request request_queue::extract(order::iterator i) {
   return x;
 }
 
-bool request_queue::push(queued_request& x) {
+bool request_queue::push(queued_request& request) {
   if (order_.size() >= policy_.queue)
     return false;
-  insert({-int64_t{x.priority}, next_++}, std::move(x));
+  insert({-int64_t{request.priority}, next_++}, std::move(request));
   return true;
 }
 
-void request_queue::put_back(queued_request x) {
-  insert({-int64_t{x.priority}, next_back_--}, std::move(x));
+void request_queue::put_back(queued_request request) {
+  insert({-int64_t{request.priority}, next_back_--}, std::move(request));
 }
 
-void request_queue::put_behind(queued_request x) {
-  insert({-int64_t{x.priority}, next_++}, std::move(x));
+void request_queue::put_behind(queued_request request) {
+  insert({-int64_t{request.priority}, next_++}, std::move(request));
 }
 
 void request_queue::adopt(const serving_policy& policy) {
@@ -76,7 +78,7 @@ bool request_queue::ripe(timestamp now, uint64_t batch_rows) {
     if (index_.contains(key))
       waited.push_back(key);
   });
-  for (auto key : waited) // the batch may go without it
+  for (auto key : waited) // the batch may leave without this request
     ripe_at_.push(now, key);
   return !waited.empty();
 }

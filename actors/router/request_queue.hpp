@@ -24,25 +24,24 @@ struct queued_request {
   timestamp arrived;
   bool once = false;     ///< given to one replica at most
   uint32_t attempts = 0; ///< times it was given to a replica
-  uint32_t crashes = 0;  ///< times its model's process ended over it
-  uint32_t suspect = 0;  ///< and times that it may have ended more
+  uint32_t crashes = 0;  ///< attempts that ended the model's process
+  uint32_t suspect = 0;  ///< attempts lost with a process or, maybe, a node
   bool alone = false;    ///< shares no batch: its last one failed or was lost
-  bool settled = false;  ///< nobody waits for it any more
-  std::vector<vain_attempt> vain{};
+  bool settled = false;  ///< answered or cancelled
+  std::vector<vain_attempt> vain{}; ///< failed attempts
 
   batch_extent extent() const { return {bytes_of(inputs), inputs.size()}; }
 };
 
-/// How much the next batch may have.
+/// Limits of the next batch.
 struct batch_limit {
-  uint64_t rows = 1;     ///< of several requests together
-  uint64_t rows_max = 1; ///< of one request by itself
-  double share = 1;      ///< of a message between nodes, beside limit_share
+  uint64_t rows = 1;     ///< rows of several requests together
+  uint64_t rows_max = 1; ///< rows of one request that runs alone
+  double share = 1;      ///< share of a message between nodes; see limit_share
 };
 
-/// One model's bounded queue: higher priority first, then first come first
-/// served; gives out batches and drops what is too late. Pure: time is a
-/// parameter.
+/// One model's bounded queue: by priority, then FIFO. Forms batches and removes
+/// late requests. Pure: time is a parameter.
 class request_queue {
 public:
   request_queue(serving_policy policy, int batch_axis)
@@ -50,51 +49,48 @@ public:
       batch_axis_(batch_axis) {}
 
   /// False when the queue is full; the request is then untouched.
-  bool push(queued_request& x);
+  bool push(queued_request& request);
 
-  /// Puts back what was given out and not answered, or waited elsewhere, before
-  /// what came later;
-  /// past the bound if it must, since it was admitted already.
-  void put_back(queued_request x);
+  /// Puts an admitted request in front of its priority: one that was taken and
+  /// not answered, or one from another router. Ignores the bound.
+  void put_back(queued_request request);
 
-  /// The same, behind what waits already.
-  void put_behind(queued_request x);
+  /// Like put_back, but at the end of its priority.
+  void put_behind(queued_request request);
 
-  /// Takes a request out; nothing when it is not here.
+  /// Removes and returns a request; none: not queued.
   std::optional<queued_request> take_out(uint64_t key);
 
-  /// One that waits; null when it is not here.
+  /// A queued request; null: not queued.
   const queued_request* find(uint64_t key) const;
 
-  /// From now on another policy counts, for what waits too.
+  /// Adopts another policy, for queued requests as well.
   void adopt(const serving_policy& policy);
 
-  /// Bounds batches of several requests: the share of a message between nodes
-  /// that their inputs take up at most. 1 at first.
-  void limit_share(double x) { most_share_ = x; }
+  /// Bounds batches of several requests: the largest share of a message between
+  /// nodes for their inputs. 1 at first.
+  void limit_share(double share) { most_share_ = share; }
   double most_share() const { return most_share_; }
 
-  /// The next batch, or nothing when no waiting request fits or it pays to wait
-  /// for more: while fewer rows wait than a batch may have and no request has
-  /// waited for batch_delay. Requests of a batch agree in shape. A request of
-  /// more rows than `limit.rows`, or of a larger share of a message, travels
-  /// alone. Requests of more rows than `limit.rows_max` stay, and later ones
-  /// that fit overtake them.
+  /// The next batch. Empty when no queued request fits, or while the queue has
+  /// fewer rows than `limit.rows` and no request has waited for batch_delay.
+  /// Requests of a batch agree in shape. A request above `limit.rows`, or above
+  /// the share of a message, runs alone. Requests above `limit.rows_max` stay,
+  /// and later requests that fit overtake them.
   std::vector<queued_request> take(timestamp now, const batch_limit& limit);
 
   /// Removes and returns the waiting requests of more than `rows` rows.
   std::vector<queued_request> take_larger(uint64_t rows);
 
-  /// What can no longer be answered in time, if a batch takes `expected`: only
-  /// with drop: late.
+  /// Removes and returns requests that would miss their deadline if a batch
+  /// takes `expected`. Only with policy `drop: late`.
   std::vector<queued_request> take_late(timestamp now, microseconds expected);
 
-  /// All that waits, in order.
+  /// Removes and returns all requests, in order.
   std::vector<queued_request> take_all();
 
-  /// When take or take_late may have more to give; far_future when only a push
-  /// can change that. `batch_rows`: rows of the next batch, at most; 0: no
-  /// replica takes one.
+  /// When take or take_late may return more; far_future: only after a push.
+  /// `batch_rows`: most rows of the next batch; 0: no replica has credit.
   timestamp next_due(uint64_t batch_rows) const;
 
   size_t size() const { return order_.size(); }
@@ -103,19 +99,19 @@ public:
   /// Rows of the smallest waiting request; 0 in an empty queue.
   uint64_t rows_min() const;
 
-  /// When the one that waits longest came; far_future when none does. Looks at
-  /// all: for people.
+  /// Arrival of the oldest request; far_future: the queue is empty. Linear
+  /// search, for reports to operators.
   timestamp oldest() const;
 
-  /// When a full queue will have room again, as a guess for retry_after.
+  /// Estimated time until a full queue has room again, for retry_after.
   microseconds time_to_drain(microseconds per_batch, uint64_t batch_rows) const;
 
 private:
   using position = std::pair<int64_t, uint64_t>; // -priority, sequence
   using order = std::map<position, queued_request>;
 
-  void insert(position at, queued_request x);
-  queued_request extract(order::iterator x);
+  void insert(position at, queued_request request);
+  queued_request extract(order::iterator at);
   bool ripe(timestamp now, uint64_t batch_rows);
 
   serving_policy policy_;
@@ -123,12 +119,12 @@ private:
   order order_;
   std::unordered_map<uint64_t, position> index_;
   deadline_queue<uint64_t> deadlines_;
-  deadline_queue<uint64_t> ripe_at_; ///< when each has waited long enough
+  deadline_queue<uint64_t> ripe_at_; ///< end of batch_delay of each request
   uint64_t rows_ = 0;
-  std::map<uint64_t, size_t> larger_; ///< waiting requests of several rows
-  size_t larger_count_ = 0;           ///< all of these
+  std::map<uint64_t, size_t> larger_; ///< requests of several rows, by rows
+  size_t larger_count_ = 0;           ///< sum over larger_
   double most_share_ = 1;
-  uint64_t next_ = uint64_t{1} << 32; // those put back count down from below
+  uint64_t next_ = uint64_t{1} << 32; // put_back counts down from below
   uint64_t next_back_ = next_ - 1;
 };
 

@@ -19,8 +19,8 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   was_served_ = options_.waits;
   queue_.emplace(options_.policy, options_.batch_axis);
   stages_.emplace(options_.policy.dispatch, random_stream{options_.seed});
-  // Another router that comes in this one's place is taken for it by those who
-  // know it by its address: no batch of either has a number of the other's.
+  // A restarted router has the same address, so replicas cannot tell the two
+  // apart: their batch numbers must differ.
   last_batch_ = uint64_t{self->id()} << 32;
   learn_limits();
   shown();
@@ -30,7 +30,7 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
 
 namespace {
 
-/// When to ask again for a model whose parts are being loaded.
+/// retry_after for a model in parts that are being loaded.
 constexpr microseconds parts_soon = 100ms;
 
 } // namespace
@@ -48,15 +48,15 @@ timestamp router_state::now() const {
   return self_->clock().now();
 }
 
-void router_state::on_route(route& x) {
+void router_state::on_route(route& message) {
   auto time = now();
   std::vector<queued_request> handed_on;
-  for (auto& y : x.requests) {
+  for (auto& y : message.requests) {
     queued_request request{y.key,  y.due, y.priority, std::move(y.inputs),
                            y.rows, time,  y.once};
     if (poisons_.contains(request.inputs)) {
       settle_as(request, ec::poison,
-                "these inputs have ended the process of model '"
+                "these inputs have crashed the process of model '"
                   + options_.model + "' before");
       continue;
     }
@@ -74,11 +74,10 @@ void router_state::on_route(route& x) {
       handed_on.push_back(std::move(request));
       continue;
     }
-    // As where no replica has been ready yet: it may take long.
+    // Does not queue, as without any ready replica: loading may take long.
     if (!was_served_)
       settle_as(request, ec::unavailable,
-                "not all parts of model '" + options_.model
-                  + "' have been ready yet",
+                "not all parts of model '" + options_.model + "' are ready yet",
                 parts_soon);
     else if (!queue_->push(request))
       settle_as(request, ec::overloaded,
@@ -91,63 +90,64 @@ void router_state::on_route(route& x) {
   pump();
 }
 
-void router_state::on_cancel_request(const cancel_request& x) {
-  if (auto waiting = queue_->take_out(x.key))
+void router_state::on_cancel_request(const cancel_request& message) {
+  if (auto waiting = queue_->take_out(message.key))
     return self_->send(gateway_, track_of(*waiting, nullptr));
   for (auto& [id, flight] : in_flight_)
     for (auto& request : flight.requests)
-      if (request.key == x.key) {
+      if (request.key == message.key) {
         self_->send(gateway_, track_of(request, &flight));
-        request.settled = true; // not to be run again
+        request.settled = true; // must not run again
         return drop_if_useless(id, flight);
       }
 }
 
-void router_state::on_ready(const replica_ready& x) {
-  // It lost sight of this router, which saw nothing of that: what it had for
-  // it, or was bound to, it has dropped.
-  if (auto known = replicas_.find(x.handle->id());
-      known != replicas_.end() && known->second.promise != x.promise)
-    lose(known, "its node lost sight of this one");
-  auto [i, fresh] = replicas_.try_emplace(x.handle->id());
+void router_state::on_ready(const replica_ready& message) {
+  // A new promise: the replica lost its link to this router for a time and
+  // dropped all batches of this router.
+  if (auto known = replicas_.find(message.handle->id());
+      known != replicas_.end() && known->second.promise != message.promise)
+    lose(known, "its link to this router was lost for a time");
+  auto [i, fresh] = replicas_.try_emplace(message.handle->id());
   auto& r = i->second;
-  r.handle = caf::actor_cast<replica_actor>(x.handle);
-  r.is_remote = as_proxy(x.handle) != nullptr;
-  r.name = x.name;
-  r.layers = x.layers;
-  r.promise = x.promise;
-  r.confined = x.confined;
+  r.handle = caf::actor_cast<replica_actor>(message.handle);
+  r.is_remote = as_proxy(message.handle) != nullptr;
+  r.name = message.name;
+  r.layers = message.layers;
+  r.promise = message.promise;
+  r.confined = message.confined;
   r.draining = false;
   draining_.erase(i->first);
-  layers_ = std::max<uint64_t>(1, x.info.layer_bytes.size());
+  layers_ = std::max<uint64_t>(1, message.info.layer_bytes.size());
   stages_->add(i->first, r.layers, layers_);
   retired_ = false;
-  if (std::exchange(version_, x.info.version) != x.info.version) {
+  if (std::exchange(version_, message.info.version) != message.info.version) {
     poisons_.clear();
     queue_->limit_share(1);
   }
-  set_credit(i->first, r, r.credit + x.limits.credit - r.limits.credit);
-  r.limits = x.limits;
-  stages_->set_weight(i->first, x.limits.weight);
+  set_credit(i->first, r, r.credit + message.limits.credit - r.limits.credit);
+  r.limits = message.limits;
+  stages_->set_weight(i->first, message.limits.weight);
   if (fresh) {
     self_->monitor(r.handle);
-    log_event(
-      log_level::info, "router", "replica_ready",
-      {{"model", options_.model}, {"replica", x.name}, {"node", x.node}});
+    log_event(log_level::info, "router", "replica_ready",
+              {{"model", options_.model},
+               {"replica", message.name},
+               {"node", message.node}});
   }
   learn_limits();
   report();
   pump();
 }
 
-void router_state::on_draining(const replica_draining& x) {
-  auto i = replicas_.find(x.handle->id());
+void router_state::on_draining(const replica_draining& message) {
+  auto i = replicas_.find(message.handle->id());
   if (i == replicas_.end())
-    return self_->send(caf::actor_cast<replica_actor>(x.handle),
+    return self_->send(caf::actor_cast<replica_actor>(message.handle),
                        router_released{options_.node});
   i->second.draining = true;
   draining_.insert(i->first);
-  if (x.lost) {
+  if (message.lost) {
     stages_->release(i->first);
     leave(i->first);
   } else {
@@ -159,14 +159,14 @@ void router_state::on_draining(const replica_draining& x) {
   pump();
 }
 
-void router_state::on_drain_queue(const drain_queue& x) {
-  retired_ = x.closed;
+void router_state::on_drain_queue(const drain_queue& message) {
+  retired_ = message.closed;
   hand_back();
   pump();
 }
 
 void router_state::on_tick() {
-  alarm_.rings(now()); // or something was lost
+  alarm_.rings(now()); // lose() also sends a tick
   pump();
 }
 
@@ -188,18 +188,18 @@ void router_state::drop_late(microseconds expected) {
       continue;
     }
     auto may_have_run = x.attempts > 0;
-    settle_as(x, may_have_run ? ec::deadline_exceeded : ec::overloaded,
-              "no replica of model '" + options_.model
-                + "' is free, and with what a batch takes lately ("
-                + format_duration(expected)
-                + ") the answer would be too late for its deadline",
-              may_have_run ? 0us
-                           : queue_->time_to_drain(expected, largest_.rows));
+    settle_as(
+      x, may_have_run ? ec::deadline_exceeded : ec::overloaded,
+      "no replica of model '" + options_.model
+        + "' is free, and with the recent time of a batch ("
+        + format_duration(expected) + ") the answer would miss the deadline",
+      may_have_run ? 0us : queue_->time_to_drain(expected, largest_.rows));
   }
 }
 
-void router_state::set_credit(caf::actor_id id, replica& x, int64_t credit) {
-  x.credit = credit;
+void router_state::set_credit(caf::actor_id id, replica& entry,
+                              int64_t credit) {
+  entry.credit = credit;
   stages_->set_credit(id, static_cast<uint32_t>(std::max<int64_t>(0, credit)));
 }
 
@@ -215,8 +215,8 @@ void router_state::pump() {
   bind_waiting();
   for (auto& x : queue_->take_larger(largest_.rows_max))
     refuse_too_large(x);
-  // With a replica free the next ones are tried, whatever is expected of them:
-  // nothing else could correct an estimate that is too high.
+  // With a free replica the next requests run, whatever their estimate: an
+  // estimate that is too high could not be corrected otherwise.
   auto able = next_replica();
   able_since_ = able ? std::min(able_since_, now()) : far_future;
   drop_late(able ? microseconds{0} : expected_of_next());
@@ -277,7 +277,7 @@ void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
   self_->send(to.handle, std::move(x));
 }
 
-/// Records how long each has waited; returns the batch's name for its spans.
+/// Records the queue time of each request; returns the trace id of the batch.
 uint64_t router_state::record_waits(uint64_t id,
                                     const std::vector<queued_request>& batch) {
   auto trace = std::max(options_.seed + id, uint64_t{1});
@@ -287,13 +287,13 @@ uint64_t router_state::record_waits(uint64_t id,
   return trace;
 }
 
-void router_state::on_batch_done(batch_done& x) {
-  if (settle_orphan(x.id))
+void router_state::on_batch_done(batch_done& message) {
+  if (settle_orphan(message.id))
     return;
-  auto i = in_flight_.find(x.id);
+  auto i = in_flight_.find(message.id);
   auto from = self_->current_sender();
   if (i == in_flight_.end() || !from || !replicas_.contains(from->id()))
-    return; // given back meanwhile, or none of its replicas
+    return; // given back in the meantime, or not a replica of this router
   auto done = std::move(i->second);
   in_flight_.erase(i);
   unbind(done);
@@ -301,26 +301,27 @@ void router_state::on_batch_done(batch_done& x) {
     options_.spans->add("router/", options_.model, "given", done.sent, now(), 0,
                         done.trace, done.replica_name);
   drop_late(expected_of_next());
-  free_place(done, x.credit);
-  if (x.status == ec::ok && x.outputs.size() == done.requests.size())
-    settle_batch(done, x);
-  else if (x.status == ec::unavailable && x.visits.empty())
+  free_place(done, message.credit);
+  if (message.status == ec::ok
+      && message.outputs.size() == done.requests.size())
+    settle_batch(done, message);
+  else if (message.status == ec::unavailable && message.visits.empty())
     take_back(done);
-  else if (x.status == ec::unavailable) // given up here or between stages
-    give_back(done, done.replica_name + ": " + x.text, loss::chance);
-  else if (x.status == ec::cancelled)
+  else if (message.status == ec::unavailable) // not run at a later stage
+    give_back(done, done.replica_name + ": " + message.text, loss::chance);
+  else if (message.status == ec::cancelled)
     give_back(done,
-              x.text.empty()
+              message.text.empty()
                 ? "no replica could go on after " + done.replica_name
-                : done.replica_name + ": " + x.text,
+                : done.replica_name + ": " + message.text,
               loss::chance);
-  else if (x.status == ec::poison)
-    give_back(done, x.text, loss::over);
-  else if (x.status == ec::too_large && x.share_of_message > 0
+  else if (message.status == ec::poison)
+    give_back(done, message.text, loss::over);
+  else if (message.status == ec::too_large && message.share_of_message > 0
            && done.requests.size() > 1)
-    split_batch(done, x);
+    split_batch(done, message);
   else
-    fail_batch(done, x);
+    fail_batch(done, message);
   pump();
 }
 
@@ -329,7 +330,7 @@ void router_state::on_down(const caf::down_msg& down) {
     lose(i, from_caf(down.reason).text);
 }
 
-/// What a replica had, or was to get, goes to others.
+/// Removes a lost replica; its batches go to other replicas.
 void router_state::lose(replica_map::iterator i, const std::string& reason) {
   if (i->second.draining)
     log_event(log_level::info, "router", "replica_gone",
@@ -362,7 +363,7 @@ void router_state::lose(replica_map::iterator i, const std::string& reason) {
   leave(id);
   drop_stranded();
   report();
-  // Not at once: other replicas of a lost node may be next in the mailbox.
+  // Not at once: down messages of the same node's replicas may follow.
   self_->send(self_, tick::value);
 }
 

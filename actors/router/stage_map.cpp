@@ -15,32 +15,34 @@ dispatcher& stage_map::at(uint64_t layer) {
   return *out;
 }
 
-void stage_map::add(replica_id x, const layer_range& has, uint64_t layers) {
+void stage_map::add(replica_id replica, const layer_range& has,
+                    uint64_t layers) {
   layers_ = layers;
-  auto& r = replicas_[x];
+  auto& r = replicas_[replica];
   r.has = has;
   r.is = condition::open;
   r.among = &at(has.first);
-  r.among->set_weight(x, r.weight);
+  r.among->set_weight(replica, r.weight);
   find_ways();
 }
 
-void stage_map::close(replica_id x) {
-  replicas_.at(x).is = condition::closed;
+void stage_map::close(replica_id replica) {
+  replicas_.at(replica).is = condition::closed;
   find_ways();
 }
 
-void stage_map::release(replica_id x) {
-  replicas_.at(x).is = condition::released;
+void stage_map::release(replica_id replica) {
+  replicas_.at(replica).is = condition::released;
   find_ways();
 }
 
-void stage_map::remove(replica_id x) {
-  auto i = replicas_.find(x);
-  i->second.among->remove(x);
+void stage_map::remove(replica_id replica) {
+  auto i = replicas_.find(replica);
+  i->second.among->remove(replica);
   replicas_.erase(i);
-  std::erase_if(
-    severed_, [x](auto& pair) { return pair.first == x || pair.second == x; });
+  std::erase_if(severed_, [replica](auto& pair) {
+    return pair.first == replica || pair.second == replica;
+  });
   find_ways();
 }
 
@@ -54,10 +56,10 @@ void stage_map::join(replica_id from, replica_id to) {
     find_ways();
 }
 
-void stage_map::set_credit(replica_id x, uint32_t credit) {
-  auto& r = replicas_.at(x);
+void stage_map::set_credit(replica_id replica, uint32_t credit) {
+  auto& r = replicas_.at(replica);
   r.credit = credit;
-  r.among->set_credit(x, r.leads ? credit : 0);
+  r.among->set_credit(replica, r.leads ? credit : 0);
 }
 
 void stage_map::adopt(dispatch_policy how) {
@@ -65,10 +67,10 @@ void stage_map::adopt(dispatch_policy how) {
   renew_dispatchers();
 }
 
-void stage_map::set_weight(replica_id x, double weight) {
-  auto& r = replicas_.at(x);
+void stage_map::set_weight(replica_id replica, double weight) {
+  auto& r = replicas_.at(replica);
   r.weight = weight;
-  r.among->set_weight(x, weight);
+  r.among->set_weight(replica, weight);
   auto unlike =
     std::any_of(replicas_.begin(), replicas_.end(),
                 [&](auto& entry) { return entry.second.weight != weight; });
@@ -116,8 +118,8 @@ bool stage_map::any_leads(uint64_t layer, replica_id from,
             });
 }
 
-/// Who leads to the last layer: found from there on, since each part leads to
-/// higher layers only.
+/// Finds the replicas with a path to the last layer, in descending order of
+/// their last layer: a path leads to higher layers only.
 void stage_map::find_ways() {
   std::vector<std::pair<uint64_t, replica_id>> by_end;
   for (auto& [id, r] : replicas_)

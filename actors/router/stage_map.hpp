@@ -10,9 +10,9 @@
 
 namespace millrace {
 
-/// Which replicas a batch can go to, of a model that they have whole or in
-/// parts. A pipeline is not kept anywhere: it is there while from the model's
-/// first layer on each part leads to another that is there. Pure.
+/// The replicas of a model, whole or in parts, and the paths through them. A
+/// pipeline is no object: it exists while each part, from layer 0 on, reaches a
+/// replica of the next layers. Pure.
 class stage_map {
 public:
   using replica_id = dispatcher::replica_id;
@@ -22,51 +22,53 @@ public:
     : how_(how),
       random_(random) {}
 
-  /// A replica of these layers, of so many in all; one that is known already
-  /// takes batches again.
-  void add(replica_id x, const layer_range& has, uint64_t layers);
+  /// Adds a replica of these layers, of `layers` in the model. Opens a replica
+  /// that was closed.
+  void add(replica_id replica, const layer_range& has, uint64_t layers);
 
-  /// It takes no batches that begin now. It still takes those that are on
-  /// their way, where nobody else does.
-  void close(replica_id x);
+  /// The replica drains: it takes no new batches, and batches of earlier stages
+  /// only while no open replica can.
+  void close(replica_id replica);
 
-  /// It takes none at all, and leads nowhere.
-  void release(replica_id x);
+  /// The replica takes no batches and is on no path.
+  void release(replica_id replica);
 
-  void remove(replica_id x);
+  void remove(replica_id replica);
 
-  /// What the one hands on does not reach the other: another takes it, and who
-  /// has no other leads nowhere. Until they are joined again, or either goes.
+  /// The link between two replicas is broken: no path uses it until join, or
+  /// until one of the two is removed.
   void sever(replica_id from, replica_id to);
   void join(replica_id from, replica_id to);
 
-  /// The batches it takes at once from now on, if it takes any.
-  void set_credit(replica_id x, uint32_t credit);
+  /// Sets the batches that the replica accepts now.
+  void set_credit(replica_id replica, uint32_t credit);
 
-  /// As in tunables. Replicas of unlike weights get batches in proportion.
-  void set_weight(replica_id x, double weight);
+  /// Weight as in tunables. Replicas get batches in proportion to it.
+  void set_weight(replica_id replica, double weight);
 
-  /// It was given a batch.
-  void given(replica_id x) { replicas_.at(x).among->given(x); }
+  /// The replica was given a batch.
+  void given(replica_id replica) {
+    replicas_.at(replica).among->given(replica);
+  }
 
-  /// From now on batches are given otherwise.
+  /// Changes the dispatch policy.
   void adopt(dispatch_policy how);
 
-  /// Who takes a batch that this layer is the next for: of those with credit
-  /// that lead to the last layer. Here and below `from` is who hands it on.
+  /// A replica for the layers from `layer` on, with credit and a path to the
+  /// last layer. Here and below `from` is the replica that forwards the batch.
   std::optional<replica_id> next(uint64_t layer,
                                  replica_id from = nobody) const;
 
-  /// The same, of the replicas that `fits` admits. Looks at all.
+  /// The same, among the replicas that `fits` admits. Linear in replicas.
   template <class F>
   std::optional<replica_id> next_of(uint64_t layer, replica_id from,
                                     F fits) const;
 
-  /// Whether all layers from this one on are there, credit or not: for what is
-  /// on its way.
+  /// Whether a path from this layer to the last exists, draining replicas
+  /// included, credit or not.
   bool leads_on(uint64_t layer, replica_id from = nobody) const;
 
-  /// And at replicas that stay.
+  /// Whether such a path exists over open replicas only.
   bool is_open(uint64_t layer, replica_id from = nobody) const;
 
 private:
@@ -76,9 +78,9 @@ private:
     uint32_t credit = 0;
     double weight = 1;
     condition is = condition::open;
-    bool leads = false;          ///< by open ones alone to the last layer
-    bool leads_late = false;     ///< by any that take what is on its way
-    dispatcher* among = nullptr; ///< those that begin with the same layer
+    bool leads = false;          ///< has a path over open replicas
+    bool leads_late = false;     ///< has a path, closed replicas included
+    dispatcher* among = nullptr; ///< of replicas with the same first layer
   };
 
   dispatcher& at(uint64_t layer);
@@ -90,13 +92,13 @@ private:
   void renew_dispatchers();
 
   dispatch_policy how_;
-  bool weighted_ = false; ///< replicas have unlike weights
+  bool weighted_ = false; ///< replicas have different weights
   random_stream random_;
-  uint64_t layers_ = 1; ///< of the model
-  size_t closed_ = 0;   ///< replicas
+  uint64_t layers_ = 1; ///< layers of the model
+  size_t closed_ = 0;   ///< closed replicas
   std::unordered_map<replica_id, replica> replicas_;
   std::set<std::pair<replica_id, replica_id>> severed_;
-  /// By the layer that they begin with.
+  /// Dispatchers by first layer of their replicas.
   std::map<uint64_t, std::unique_ptr<dispatcher>> by_first_;
 };
 

@@ -2,14 +2,16 @@
 #ifndef MILLRACE_BACKEND_ABI_H
 #define MILLRACE_BACKEND_ABI_H
 
-/* The boundary between a node and a model backend that is loaded at run time.
- * Plain C: neither LibTorch's types nor the standard library's cross it, so
- * that a backend may be compiled as another language mode or against another
+/* The interface between a node and a model backend that is loaded at run time.
+ * Plain C: it has no types of LibTorch or the standard library, so that a
+ * backend may be compiled in another language mode, or against another
  * LibTorch than the node. All functions return 0 for success; otherwise they
  * fill in the error. */
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "models/gpu/kernel.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,8 +32,8 @@ typedef struct millrace_tensor {
 
 enum {
   millrace_failed,
-  millrace_no_memory,  /* of a GPU: another time there may be some */
-  millrace_gpu_is_lost /* nothing works on it in this process any more */
+  millrace_no_memory,  /* of a GPU: a later attempt may succeed */
+  millrace_gpu_is_lost /* this process can no longer use the GPU */
 };
 
 typedef struct millrace_error {
@@ -50,10 +52,9 @@ typedef struct millrace_layer {
   uint64_t code_bytes;
   const millrace_parameter* parameters;
   uint64_t parameter_count;
-  /* Which values its forward takes and returns, by number: 0, 1, ... are what
-   * the stage is given, others what its layers return. No takes: all that the
-   * stage is given. No gives, of the last layer: what it returns is the
-   * stage's. */
+  /* Values that its forward takes and returns, by number: 0, 1, ... are the
+   * stage's inputs, the others outputs of its layers. No takes: all inputs of
+   * the stage. No gives, in the last layer: its outputs are the stage's. */
   const uint32_t* takes;
   uint64_t take_count;
   const uint32_t* gives;
@@ -62,7 +63,7 @@ typedef struct millrace_layer {
 
 typedef struct millrace_stage millrace_stage;
 
-/* Values by name: inputs of the model, or what a layer gives. */
+/* Values by name: inputs of the model, or outputs of a layer. */
 typedef struct millrace_names {
   const char* const* names;
   uint64_t count;
@@ -70,18 +71,19 @@ typedef struct millrace_names {
 
 #define millrace_along_axis_0 ", along axis 0"
 
-/* What an operator of forward does that requests may notice of each other. */
+/* Effects of an operator of forward through which requests influence each
+ * other. */
 enum {
-  /* makes numbers or extents of a batch's values, or combines what lies along
-     the first axis: then it ends with millrace_along_axis_0 */
+  /* makes numbers or extents of a batch's values, or combines elements along
+     the first axis: then its text ends with millrace_along_axis_0 */
   millrace_couples_rows,
-  millrace_keeps_state, /* writes what later calls read */
-  millrace_output_name  /* of the next output: its key in a dictionary */
+  millrace_keeps_state, /* writes state that later calls read */
+  millrace_output_name  /* the key of the next output in a dictionary */
 };
 
-/* What a model file is taken apart into: the names of what forward takes; what
- * its operators do; then for each layer its name, code without parameters, and
- * each parameter. */
+/* Receives the parts of a model file: the names of forward's arguments; the
+ * findings about its operators; then for each layer its name, code without
+ * parameters, and each parameter. */
 typedef struct millrace_import_sink {
   void* self;
   void (*input)(void* self, const char* name, const char* type);
@@ -89,13 +91,13 @@ typedef struct millrace_import_sink {
                 millrace_names gives);
   void (*code)(void* self, const void* data, uint64_t bytes);
   void (*parameter)(void* self, const millrace_parameter* x);
-  /* Names the operator and its line; only where there is no split. */
+  /* Gives the operator and its line; only without a split. */
   void (*finding)(void* self, int32_t kind, const char* text);
 } millrace_import_sink;
 
 /* How a model is cut into layers: where it enters and leaves parts of itself,
- * down to so many names; of these layers, each whose number is among `firsts`
- * begins one (none: each does). Takes the first `inputs` arguments of forward.
+ * down to `depth` names. `firsts` has the numbers of those layers that begin a
+ * merged layer (none: all do). Takes the first `inputs` arguments of forward.
  */
 typedef struct millrace_split {
   uint32_t depth;
@@ -104,37 +106,37 @@ typedef struct millrace_split {
   uint64_t first_count;
 } millrace_split;
 
-/* Memory that a pass may make its outputs in, which then need not be copied
+/* Memory in which a pass may make its outputs, so that they need not be copied
  * there. */
 typedef struct millrace_room {
   void* begin; /* 64-byte aligned */
   uint64_t bytes;
-  uint64_t used; /* set: of these so many, from begin on */
-  int kept; /* set: the model goes on using some; they must stay as they are */
+  uint64_t used; /* set by the pass: bytes in use, from begin on */
+  int kept;      /* set by the pass: the model keeps using some, unchanged */
 } millrace_room;
 
 enum {
-  millrace_in_turn, /* one pass at a time, of all that say so */
-  millrace_beside, /* on a stream of its own: with others, as far as they fit */
+  millrace_in_turn,    /* one pass at a time among all such stages */
+  millrace_beside,     /* on a stream of its own, concurrent with others */
   millrace_partitioned /* on multiprocessors of its own */
 };
 
-/* Where on a GPU a stage's parameters lie and its passes run. */
+/* Where a stage's parameters lie on a GPU, and how its passes run. */
 typedef struct millrace_place {
   int32_t gpu;
   int32_t sharing;
   double share;      /* of the multiprocessors, in percent; 0: all */
   int32_t streaming; /* inputs are copied while other passes compute */
-  int32_t graphs;    /* passes of known shapes are recorded, and replayed */
-  int32_t on_host;   /* parameters stay there, and are read over the bus */
-  int32_t by_mps;    /* processes share it by NVIDIA's MPS, or open() fails */
+  int32_t graphs;    /* passes of repeated shapes are recorded, and replayed */
+  int32_t on_host;   /* parameters stay on the host, read over the bus */
+  int32_t by_mps; /* NVIDIA's MPS has to serve the process, or open() fails */
 } millrace_place;
 
 typedef struct millrace_gpu {
   char name[128];
   int32_t major, minor; /* compute capability */
   int32_t multiprocessors;
-  int32_t threads; /* of one of these, as all that follows */
+  int32_t threads; /* per multiprocessor, as the fields below */
   int32_t blocks;
   int32_t registers;
   uint64_t shared_memory;
@@ -142,42 +144,32 @@ typedef struct millrace_gpu {
   uint64_t free;
 } millrace_gpu;
 
-/* A kernel that a GPU has run. */
-typedef struct millrace_kernel {
-  const char* name;
-  uint64_t start_ns, end_ns; /* from one origin */
-  uint32_t grid[3], block[3];
-  uint32_t registers; /* of a thread */
-  uint64_t static_shared, dynamic_shared;
-  uint32_t resident; /* blocks that fit on a multiprocessor; 0: not known */
-} millrace_kernel;
-
-/* What a backend that can use GPUs has beside the rest. */
+/* Additional calls of a backend that can use GPUs. */
 typedef struct millrace_gpu_calls {
-  /* Opens those that there are. */
+  /* Opens all GPUs and describes them. */
   int (*list)(millrace_gpu* out, uint32_t capacity, uint32_t* count,
               millrace_error* failed);
   /* Loads the libraries that passes may need, and opens no GPU. */
   int (*prepare)(millrace_error* failed);
-  /* Opens all that passes there will need: for a process that is to give up its
-   * right to open anything. */
+  /* Opens all libraries and devices that passes there will need, before the
+   * process gives up the right to open files. */
   int (*open)(const millrace_place* place, millrace_error* failed);
-  /* Has GPUs copy from and to this memory by themselves, until it is unpinned.
-   */
+  /* Page-locks this memory, so that GPUs copy from and to it directly, until
+   * unpin(). */
   int (*pin)(void* begin, uint64_t bytes, millrace_error* failed);
   void (*unpin)(void* begin);
-  /* These bytes of the parameters can be read, or all (null): what of them was
-   * not copied yet is, one call at a time. A run that comes before has each
-   * layer wait for its own. */
+  /* These bytes of the parameters are present, or all (null): copies those that
+   * were not copied yet; one call at a time. In an earlier run each layer waits
+   * for its own parameters. */
   int (*arrive)(millrace_stage* stage, const void* begin, uint64_t bytes,
                 millrace_error* failed);
-  /* What has not arrived never will: runs that wait for it fail. */
+  /* The absent parameters will never arrive: runs that wait for them fail. */
   void (*give_up)(millrace_stage* stage);
-  /* Bytes of the GPU's memory that a stage takes: its parameters, and what has
-   * been kept for its passes so far, as far as that can be told. */
+  /* Bytes of GPU memory that a stage occupies: its parameters, and memory kept
+   * for its passes, as far as that is known. */
   uint64_t (*memory)(const millrace_stage* stage);
-  /* Notes the kernels that run for this process, from a call without a sink to
-   * one with it, which gets them in the order in which they began. */
+  /* Without a sink: starts to record the kernels of this process. With a sink:
+   * stops, and passes the kernels to it in the order of their starts. */
   int (*trace)(void* self, void (*sink)(void* self, const millrace_kernel* x),
                millrace_error* failed);
 } millrace_gpu_calls;
@@ -186,38 +178,39 @@ typedef struct millrace_backend {
   uint32_t abi;
   /* "LibTorch 1.13.1, CPU". */
   const char* (*describe)(void);
-  /* Once in each thread that will call run: threads of one operator. */
+  /* To be called once in each thread that will call run; sets the number of
+   * threads of one operator. */
   void (*enter_thread)(int threads);
-  /* Layers in order, and which values the stage gives (none: what the last
-   * layer returns). Parameters are used in place, or copied to a GPU: they must
-   * stay readable until unload. Code that nobody vouches for (trusted is 0) is
-   * refused when it calls an operator that opens files. */
+  /* Loads layers in order; `gives` are the stage's outputs (none: the outputs
+   * of the last layer). Parameters are used in place, or copied to a GPU: they
+   * must stay readable until unload. Untrusted code (trusted is 0) is refused
+   * when it calls an operator that opens files. */
   int (*load)(const millrace_layer* layers, uint64_t count,
               const uint32_t* gives, uint64_t give_count, int trusted,
               const millrace_place* place, /* null: the host's processors */
               millrace_stage** out, millrace_error* failed);
   void (*unload)(millrace_stage* stage);
-  /* One forward pass. Any thread; several at once on one stage are fine.
-   * Inputs stay the caller's; outputs are the caller's to release, but for
-   * those that lie in the room. Unless they are null, outputs may be made in
-   * `room`, and `peak` gets how many bytes of tensors the pass had allocated at
-   * most at a time, the outputs' included, but for those in a room. */
+  /* One forward pass. Any thread; concurrent runs of a stage are allowed. The
+   * caller owns the inputs, and releases the outputs, except those that lie in
+   * `room`. If `room` is not null, outputs may be made there. If `peak` is not
+   * null, it receives the highest number of bytes of tensors allocated at once,
+   * with the outputs but not those in `room`. */
   int (*run)(millrace_stage* stage, const millrace_tensor* inputs,
              uint32_t input_count, millrace_room* room,
              millrace_tensor* outputs, uint32_t output_capacity,
              uint32_t* output_count, uint64_t* peak, millrace_error* failed);
-  /* Whether what the inputs hold, and not their extents alone, may decide how
-   * long a pass takes: loops, and numbers out of tensors that decide shapes. */
+  /* Whether the time of a pass may depend on the inputs' values, not on their
+   * extents alone: loops, and shapes computed from values of tensors. */
   int (*depends_on_values)(const millrace_stage* stage);
-  /* Takes apart a model file that lies in memory; trusted as above. Without a
-   * split it is one layer, which takes and gives all. */
+  /* Takes apart a model file in memory; `trusted` as in load. Without a split
+   * it is one layer, which takes all inputs and gives all outputs. */
   int (*take_apart)(const void* file, uint64_t bytes, int trusted,
                     const millrace_split* split,
                     const millrace_import_sink* sink, millrace_error* failed);
-  const millrace_gpu_calls* gpu; /* null: it can use none */
+  const millrace_gpu_calls* gpu; /* null: it can use no GPU */
 } millrace_backend;
 
-/* What a plugin exports. */
+/* The function that a plugin exports. */
 typedef const millrace_backend* (*millrace_backend_entry)(void);
 
 #ifdef __cplusplus

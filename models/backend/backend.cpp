@@ -26,7 +26,7 @@ millrace_tensor lend(const tensor& x) {
   return out;
 }
 
-/// Those bytes as a part of these, if they are one.
+/// The bytes `x` as a slice of `all`; nothing if they lie elsewhere.
 std::optional<shared_bytes> part_of(const shared_bytes& all, const_bytes x) {
   auto offset = static_cast<size_t>(x.data() - all.data());
   if (x.data() < all.data() || offset >= all.size()
@@ -35,9 +35,9 @@ std::optional<shared_bytes> part_of(const shared_bytes& all, const_bytes x) {
   return all.slice(offset, x.size());
 }
 
-/// A backend's tensor as ours; the bytes go back to it with the last user. They
-/// may be those of an input or a parameter (a model that returns a view), so
-/// these stay alive as well.
+/// Wraps a backend's tensor; its last user releases the bytes to the backend.
+/// The bytes may be those of an input or a parameter (a model that returns a
+/// view), so these stay alive as well.
 tensor adopt(const millrace_tensor& x, const tensor_list& inputs,
              const output_room* room,
              const std::shared_ptr<const bundle>& content) {
@@ -140,7 +140,7 @@ private:
   bool on_gpu_;
 };
 
-/// Keeps parts as a plugin hands them out.
+/// Stores the parts that a plugin passes on.
 struct parts_sink {
   model_parts parts;
 
@@ -181,10 +181,10 @@ struct parts_sink {
   }
 };
 
-/// The values that pass between layers, as the numbers a backend knows them by.
+/// Numbers of the values that pass between layers, for a backend.
 class value_numbers {
 public:
-  /// Those that a stage is given come first.
+  /// The stage's inputs have the first numbers.
   explicit value_numbers(const std::vector<std::string>& given) { of(given); }
 
   std::vector<uint32_t> of(const std::vector<std::string>& names) {
@@ -200,7 +200,7 @@ private:
   std::map<std::string, uint32_t> numbers_;
 };
 
-/// What a plugin can do with GPUs.
+/// A plugin's calls for GPUs.
 class plugin_gpus : public gpu_access {
 public:
   explicit plugin_gpus(const millrace_gpu_calls* api) : api_(api) {}
@@ -230,10 +230,10 @@ public:
 
   result<void> prepare() override { return call(api_->prepare); }
 
-  result<void> open(const gpu_place& x) override {
-    auto place = lend(x);
-    if (x.sharing == gpu_sharing::partitions && x.share == 0) {
-      place.sharing = millrace_partitioned; // as those that come later may be
+  result<void> open(const gpu_place& where) override {
+    auto place = lend(where);
+    if (where.sharing == gpu_sharing::partitions && where.share == 0) {
+      place.sharing = millrace_partitioned; // later replicas may be partitioned
       place.share = 100;
     }
     return call(api_->open, &place);
@@ -314,58 +314,61 @@ public:
   void enter_thread(int threads) override { api_->enter_thread(threads); }
 
   result<std::unique_ptr<loaded_stage>>
-  load(const std::shared_ptr<const bundle>& x, size_t first, size_t last,
+  load(const std::shared_ptr<const bundle>& opened, size_t first, size_t last,
        const std::optional<gpu_place>& on) override {
     if (on)
       if (auto able = gpus_of(*this); !able)
         return able.failure();
-    auto count = x->info.layers.size();
-    auto taken = crossing(x->info, first);
+    auto count = opened->info.layers.size();
+    auto taken = crossing(opened->info, first);
     value_numbers numbers{taken};
     std::vector<std::vector<millrace_parameter>> parameters;
-    std::deque<std::vector<named_tensor>> weights; // names that are lent
-    std::deque<std::vector<uint32_t>> values;      // which do not move
+    std::deque<std::vector<named_tensor>> weights; // keeps the names alive
+    std::deque<std::vector<uint32_t>> values; // a deque: elements do not move
     std::vector<millrace_layer> layers;
     for (size_t i = first; i < last; ++i) {
       auto& list = parameters.emplace_back();
-      // In the weights file names are prefixed by the layer's, "LAYER/".
-      auto prefix = x->info.layers[i].name.size() + 1;
-      for (auto& w : weights.emplace_back(weights_of(*x, i, i + 1))) {
+      // In the weights file the layer's name precedes the parameter's:
+      // "LAYER/".
+      auto prefix = opened->info.layers[i].name.size() + 1;
+      for (auto& w : weights.emplace_back(weights_of(*opened, i, i + 1))) {
         if (w.name.size() <= prefix)
-          return error{ec::bad_config, x->directory + ": parameter '" + w.name
+          return error{ec::bad_config, opened->directory + ": parameter '"
+                                         + w.name
                                          + "' is not named LAYER/NAME"};
         list.push_back({w.name.c_str() + prefix, lend(w.value)});
       }
       static constexpr uint32_t none = 0;
-      auto& info = x->info.layers[i];
+      auto& info = opened->info.layers[i];
       auto& takes = values.emplace_back(numbers.of(info.takes));
       auto& gives = values.emplace_back(numbers.of(value_names(info.gives)));
-      layers.push_back({info.name.c_str(), x->code[i].data(), x->code[i].size(),
-                        list.data(), list.size(),
-                        count == 1      ? nullptr // all
+      layers.push_back({info.name.c_str(), opened->code[i].data(),
+                        opened->code[i].size(), list.data(), list.size(),
+                        count == 1      ? nullptr // all values
                         : takes.empty() ? &none
                                         : takes.data(),
                         takes.size(), gives.data(), gives.size()});
     }
     std::vector<uint32_t> given;
     if (last < count)
-      given = numbers.of(crossing(x->info, last));
+      given = numbers.of(crossing(opened->info, last));
     millrace_stage* stage = nullptr;
     millrace_error failed{};
     auto place = plugin_gpus::lend(on.value_or(gpu_place{}));
     if (api_->load(layers.data(), layers.size(), given.data(), given.size(),
                    trusted_, on ? &place : nullptr, &stage, &failed)
         != 0)
-      return x->directory.empty() ? error_of(failed)
-                                  : error_of(failed).within(x->directory);
+      return opened->directory.empty()
+               ? error_of(failed)
+               : error_of(failed).within(opened->directory);
     return std::unique_ptr<loaded_stage>{std::make_unique<plugin_stage>(
-      api_, stage, x, taken.size(), on.has_value())};
+      api_, stage, opened, taken.size(), on.has_value())};
   }
 
   gpu_access* gpus() override { return gpus_ ? &*gpus_ : nullptr; }
 
   result<model_parts>
-  take_apart(const mapped_file& x,
+  take_apart(const mapped_file& mapping,
              const std::optional<layer_split>& how) override {
     parts_sink sink;
     millrace_import_sink calls{&sink,
@@ -378,7 +381,7 @@ public:
     if (how)
       split = {how->depth, how->inputs, how->firsts.data(), how->firsts.size()};
     millrace_error failed{};
-    auto& file = x.content;
+    auto& file = mapping.content;
     if (api_->take_apart(file.data(), file.size(), trusted_,
                          how ? &split : nullptr, &calls, &failed)
         != 0)
@@ -399,11 +402,11 @@ std::string plugin_path() {
 }
 
 result<const millrace_backend*> load_plugin(const std::string& path) {
-  // OpenBLAS reads these when it is loaded; its idle threads would spin on the
-  // cores that replicas need.
+  // OpenBLAS reads these variables when it is loaded; its idle threads would
+  // spin on cores that replicas need.
   ::setenv("OPENBLAS_NUM_THREADS", "1", 0);
   ::setenv("OMP_NUM_THREADS", "1", 0);
-  // By the bus, as the driver's tools count them, and not by speed.
+  // In bus order, as the driver's tools number GPUs, not by speed.
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
   auto refuse = [&](const std::string& why) {
     return error{ec::unavailable, "backend " + path + ": " + why};
@@ -424,11 +427,11 @@ result<const millrace_backend*> load_plugin(const std::string& path) {
 
 } // namespace
 
-result<gpu_access*> gpus_of(backend& x) {
-  if (auto* out = x.gpus())
+result<gpu_access*> gpus_of(backend& runner) {
+  if (auto* out = runner.gpus())
     return out;
   return error{ec::unavailable,
-               x.describe()
+               runner.describe()
                  + " cannot use a GPU; expected a LibTorch built with CUDA",
                {}};
 }

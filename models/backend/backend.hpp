@@ -10,26 +10,29 @@
 
 #include "models/batching.hpp"
 #include "models/bundle.hpp"
-#include "models/device/gpu.hpp"
+#include "models/gpu/gpu.hpp"
 #include "runtime/time.hpp"
 
 namespace millrace {
 
-/// Memory that the outputs of a pass may be made in, so that they need not be
-/// copied there.
+/// Memory in which a pass may make its outputs, so that they need not be copied
+/// there.
 struct output_room {
-  shared_bytes memory; ///< which only the pass writes, 64-byte aligned
-  size_t used = 0;     ///< set: of these so many, from the beginning on
-  bool kept = false;   ///< set: the model goes on using some of it
+  shared_bytes memory; ///< written by the pass alone, 64-byte aligned
+  size_t used = 0;     ///< set by the pass: bytes in use, from the beginning
+  bool kept = false;   ///< set by the pass: the model keeps using some bytes
 };
 
-/// When a run has gone on for long enough.
+/// When to stop a run.
 struct run_limits {
-  timestamp until = far_future; ///< its results are worthless then
-  std::stop_token unwanted{};   ///< or when this is said
-  nanoseconds usual{0};         ///< that one of its size takes; 0: not known
-  nanoseconds least{0};   ///< it is not stopped before, whatever else is said
-  bool of_nobody = false; ///< no request is to blame when it takes too long
+  timestamp until = far_future; ///< deadline of the results
+  /// Requested when no request waits for the results.
+  std::stop_token unwanted{};
+  nanoseconds usual{0}; ///< expected time for its size; 0: unknown
+  /// The run is not stopped before, whatever the other fields are.
+  nanoseconds least{0};
+  /// No request is to blame for a run that takes too long.
+  bool of_nobody = false;
 };
 
 /// A range of a model's layers, ready to run. Safe to run from several threads.
@@ -37,38 +40,40 @@ class loaded_stage {
 public:
   virtual ~loaded_stage() = default;
 
-  /// One forward pass over a batch. What can be stopped is, at a limit. Unless
-  /// it is null, `peak` gets how many bytes of tensors the pass had allocated
-  /// at most at a time, its outputs included but for those in a room. What has
-  /// no use for a room leaves it as it is. Errors: internal with the backend's
-  /// own text; overloaded when a GPU has no memory left for it, unavailable
-  /// when nothing works there any more (another process may be luckier); of a
-  /// stage that is not of this process, poison when its process ended over it,
-  /// cancelled when that was for what another run took too long, unavailable
-  /// when it was before.
+  /// One forward pass over a batch. A run that can be stopped is stopped at a
+  /// limit. If `peak` is not null, it receives the highest number of bytes of
+  /// tensors allocated at once, with the outputs but not those in `room`. A
+  /// stage without a use for `room` leaves it unchanged. Errors:
+  /// - internal with the backend's own text;
+  /// - overloaded when a GPU has no memory left;
+  /// - unavailable when this process can no longer use the GPU;
+  /// - of a stage in another process: poison when this run ended the process,
+  ///   cancelled when another run did, unavailable when it had ended before.
   virtual result<tensor_list> run(const tensor_list& inputs,
                                   const run_limits& limits = {},
                                   uint64_t* peak = nullptr,
                                   output_room* room = nullptr) = 0;
 
-  /// Whether what the inputs hold, and not their extents alone, may decide how
-  /// long it runs.
+  /// Whether the run time may depend on the inputs' values, not on their
+  /// extents alone.
   virtual bool depends_on_values() const = 0;
 
-  /// These of the weights can be read, or all: they are copied if they are to
-  /// lie elsewhere, once, by one call at a time. The first run comes after all
-  /// of them; on a GPU it may come before, and each layer waits for its own.
+  /// This part of the weights is present, or all weights. Copies them if they
+  /// have to lie elsewhere, once; one call at a time. The first run follows the
+  /// last part; on a GPU it may come before, and each layer waits for its own
+  /// parameters.
   /// Errors: as run.
   virtual result<void> arrive(std::optional<const_bytes> part = {}) {
     static_cast<void>(part);
     return {};
   }
 
-  /// What has not arrived never will: runs that wait for it fail. Any thread.
+  /// The absent weights will never arrive: runs that wait for them fail. Any
+  /// thread.
   virtual void give_up_parameters() {}
 
-  /// What it takes of a GPU: its parameters, and what has been kept for its
-  /// passes so far, as far as that can be told.
+  /// GPU memory that the stage occupies: its parameters, and memory kept for
+  /// its passes, as far as that is known.
   virtual byte_count memory() const { return {}; }
 };
 
@@ -76,43 +81,45 @@ public:
 struct model_parts {
   struct input {
     std::string name; ///< letters, digits, '_' and '.'
-    std::string type; ///< as the model's language prints it
+    std::string type; ///< in the notation of the model's language
   };
-  /// As layer_info has it, but for the inputs' names, which are those above.
+  /// As layer_info, but inputs have the names in `inputs`.
   struct layer {
     std::string name;
     std::vector<std::string> takes, gives;
     std::string code;
-    std::vector<named_tensor> parameters; ///< in memory that nobody else writes
+    /// In memory that is never written again.
+    std::vector<named_tensor> parameters;
   };
-  static constexpr size_t most_findings = 16; ///< of a kind
+  static constexpr size_t most_findings = 16; ///< per kind
   std::vector<input> inputs;
   std::vector<layer> layers;
   // Operators of forward, each as "aten::max at model.py:12".
-  /// They make numbers, extents or branches of a whole batch's values.
+  /// Operators that make numbers, extents or branches of a whole batch's
+  /// values.
   std::vector<std::string> couples_rows;
-  std::vector<std::string> keeps_state; ///< they write what later calls read
-  std::vector<std::string> outputs; ///< keys of a dictionary that is returned
+  /// Operators that write state that later calls read.
+  std::vector<std::string> keeps_state;
+  std::vector<std::string> outputs; ///< keys of the returned dictionary
 };
 
 /// How a model file is cut into layers: where the model enters and leaves parts
-/// of itself, down to so many names ("encoder.layer.3" has three).
+/// of itself, down to `depth` names ("encoder.layer.3" has three).
 struct layer_split {
   uint32_t depth = 4;
-  uint32_t inputs = 1; ///< of forward's arguments, so many are given
-  /// Of these layers, those that begin one; empty: each does.
+  uint32_t inputs = 1; ///< number of forward's arguments that are given
+  /// Numbers of the layers that begin a merged layer; empty: all do.
   std::vector<uint32_t> firsts;
 };
 
-/// Whether somebody vouches for the code that a backend loads. What nobody
-/// vouches for is refused when it calls an operator that opens files: by what
-/// its sources say before they are loaded, and by what they were compiled to
-/// after that. That is for who reads the error; what keeps code from files is
-/// the process it runs in.
+/// Whether a backend loads code as trusted. Untrusted code is refused when it
+/// calls an operator that opens files: the sources are checked before they are
+/// loaded, the compiled code afterwards. This check gives an early error; the
+/// sandboxed process is what enforces the rule.
 enum class code_trust : uint8_t { none, full };
 
-/// What runs models: LibTorch today, behind an interface so that another can
-/// stand beside it.
+/// A runtime for models: LibTorch today, behind an interface so that others can
+/// be added.
 class backend {
 public:
   virtual ~backend() = default;
@@ -120,36 +127,37 @@ public:
   /// "LibTorch 1.13.1, CPU".
   virtual std::string describe() const = 0;
 
-  /// To be called once in each thread that runs stages: how many threads one
-  /// operator may use.
+  /// To be called once in each thread that runs stages: sets the number of
+  /// threads of one operator.
   virtual void enter_thread(int threads) = 0;
 
   /// Loads layers [first, last). Parameters are used where they are mapped, or
-  /// lie on a GPU. Their bytes are not looked at before arrive().
+  /// lie on a GPU. Their bytes are not read before arrive().
   /// Errors: internal when the code does not parse, names other parameters, or
-  /// calls what only trusted code may; overloaded when a GPU has no memory
+  /// calls an operator that needs trust; overloaded when a GPU has no memory
   /// left, unavailable when there is none.
   virtual result<std::unique_ptr<loaded_stage>>
-  load(const std::shared_ptr<const bundle>& x, size_t first, size_t last,
+  load(const std::shared_ptr<const bundle>& opened, size_t first, size_t last,
        const std::optional<gpu_place>& on = {}) = 0;
 
-  /// Null where it can use none.
+  /// Null if the backend can use no GPU.
   virtual gpu_access* gpus() { return nullptr; }
 
-  /// Without a split the model is one layer.
+  /// Takes a model file apart; without a split the model is one layer.
   /// Errors: bad_request when the file is no model of this backend, or cannot
   /// be cut.
   virtual result<model_parts>
-  take_apart(const mapped_file& x,
+  take_apart(const mapped_file& mapping,
              const std::optional<layer_split>& how = {}) = 0;
 };
 
-/// What a backend can do with GPUs. Errors: unavailable, where that is nothing.
-result<gpu_access*> gpus_of(backend& x);
+/// The backend's access to GPUs.
+/// Errors: unavailable if it has none.
+result<gpu_access*> gpus_of(backend& runner);
 
-/// Loads the LibTorch plugin, once per process: from $MILLRACE_BACKEND, or
-/// from the program folder. Takes 0.5 s and 150 MB, so only nodes
-/// with a cpu device and `millrace model import` do it.
+/// Loads the LibTorch plugin, once per process: from $MILLRACE_BACKEND, or from
+/// the program folder. Takes 0.5 s and 150 MB, so only nodes with a cpu device
+/// and `millrace model import` do it.
 /// Errors: unavailable, with the loader's reason.
 result<std::shared_ptr<backend>> torch_backend(code_trust trust);
 

@@ -10,7 +10,7 @@
 
 namespace millrace::confined {
 
-/// Of one tensor, from the arena's beginning on.
+/// Describes one tensor; the entries lie at the arena's beginning.
 struct arena::entry {
   int64_t extents[shape::max_rank];
   uint64_t offset;
@@ -70,14 +70,14 @@ shared_bytes arena::behind(size_t bytes) const {
   return memory_.slice(at, size() - at);
 }
 
-/// Where a tensor lies here, if it can stay there: in whole before `end`, and
-/// nowhere that one of these takes, for all together are no more than there is.
-std::optional<size_t> arena::place_of(const tensor& x, size_t end,
+/// The offset of a tensor that can stay in place: it lies completely before
+/// `end`, and overlaps none of `taken`, so the total fits the arena.
+std::optional<size_t> arena::place_of(const tensor& values, size_t end,
                                       std::span<const entry> taken) const {
-  auto offset = static_cast<size_t>(x.data.data() - memory_.data());
-  auto bytes = x.data.size();
-  if (x.data.data() < memory_.data() || offset < bytes_for({}) || offset > end
-      || bytes > end - offset || offset % alignment != 0)
+  auto offset = static_cast<size_t>(values.data.data() - memory_.data());
+  auto bytes = values.data.size();
+  if (values.data.data() < memory_.data() || offset < bytes_for({})
+      || offset > end || bytes > end - offset || offset % alignment != 0)
     return std::nullopt;
   for (auto& y : taken)
     if (offset < y.offset + y.bytes && y.offset < offset + bytes)
@@ -115,22 +115,24 @@ std::optional<size_t> arena::put(std::span<const tensor> xs, size_t behind) {
   return copied;
 }
 
-/// What an entry says of bytes that lie here.
-result<tensor> arena::check(const entry& x) const {
+/// The tensor that an entry describes, if the entry is valid.
+result<tensor> arena::check(const entry& described) const {
   auto refuse = [](const char* why) {
     return error{ec::internal,
                  std::string{"a confined process gave a tensor "} + why};
   };
-  if (x.type < 0 || x.type > static_cast<int32_t>(dtype::f64))
+  if (described.type < 0 || described.type > static_cast<int32_t>(dtype::f64))
     return refuse("of no known type");
-  if (x.rank < 0 || x.rank > static_cast<int32_t>(shape::max_rank))
+  if (described.rank < 0
+      || described.rank > static_cast<int32_t>(shape::max_rank))
     return refuse("of no possible rank");
-  if (x.offset > size() || x.bytes > size() - x.offset
-      || x.offset % alignment != 0)
+  if (described.offset > size() || described.bytes > size() - described.offset
+      || described.offset % alignment != 0)
     return refuse("that lies elsewhere");
-  return tensor::make(static_cast<dtype>(x.type),
-                      *shape::of({x.extents, static_cast<size_t>(x.rank)}),
-                      memory_.slice(x.offset, x.bytes));
+  return tensor::make(
+    static_cast<dtype>(described.type),
+    *shape::of({described.extents, static_cast<size_t>(described.rank)}),
+    memory_.slice(described.offset, described.bytes));
 }
 
 template <class F>
@@ -145,7 +147,7 @@ result<tensor_list> arena::each(size_t count, F take) const {
   entry entries[most_tensors];
   std::memcpy(entries, memory_.data(), count * sizeof(entry));
   tensor_list out;
-  size_t bytes = 0; // copies of what overlaps could be more than all there is
+  size_t bytes = 0; // copies of overlapping tensors could exceed the arena
   for (size_t i = 0; i < count; ++i) {
     auto x = check(entries[i]);
     if (!x)

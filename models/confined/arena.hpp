@@ -8,14 +8,13 @@
 
 namespace millrace::confined {
 
-/// What one execution takes and gives at most, in bytes.
+/// Upper limit of the bytes of one execution's inputs or outputs.
 inline constexpr size_t largest_arena = size_t{1} << 30;
 
-/// Memory that a node and one lane of a confined process share: the inputs of
-/// an execution go through it, then its outputs. The other side may write into
-/// it at any time, so nothing in it is looked at twice, and no size in it is
-/// believed. Its size cannot be changed (memfd_create(2), file seals), so no
-/// access to it can fail.
+/// Memory that a node and one lane of a confined process share, for the inputs
+/// of an execution, then for its outputs. The peer may write into it at any
+/// time, so each value is read once, and no size in it is trusted. The size of
+/// the memory is sealed (memfd_create(2)), so no access to it can fail.
 class arena {
 public:
   arena() = default;
@@ -23,10 +22,11 @@ public:
   /// Errors: unavailable, with the system's reason.
   static result<arena> make(size_t bytes);
 
-  /// What the other side made. Errors: as make.
+  /// Maps memory that the peer made.
+  /// Errors: as make.
   static result<arena> adopt(file_descriptor file, size_t bytes);
 
-  /// That it takes at a time.
+  /// Upper limit of the tensors in one arena.
   static constexpr size_t most_tensors = millrace::most_tensors;
 
   const file_descriptor& file() const { return file_; }
@@ -35,28 +35,28 @@ public:
   /// Bytes that tensors take here.
   static size_t bytes_for(std::span<const tensor> xs);
 
-  /// What lies behind the first bytes, so many.
+  /// The memory after the first `bytes` bytes.
   shared_bytes behind(size_t bytes) const;
 
-  /// Writes tensors behind the first bytes, so many, where something may lie
-  /// that is to stay whole; of these tensors what lies there already stays
-  /// there. Returns how many bytes were copied; nothing, and nothing is
-  /// written, when they do not fit.
+  /// Writes tensors after the first `behind` bytes, which are preserved.
+  /// Tensors that already lie after those bytes stay in place. Returns the
+  /// number of copied bytes; if the tensors do not fit, returns nothing and
+  /// writes nothing.
   std::optional<size_t> put(std::span<const tensor> xs,
                             size_t behind = bytes_for({}));
 
-  /// The tensors that were put last: as they lie there, or copied out. These
-  /// share the memory, not the arena: see arena_pool.hpp.
-  /// Errors: internal when what is said of them cannot be.
+  /// The tensors of the last put(): view() gives them in place, copy() copies
+  /// them. A view shares the mapping, not the arena object: see arena_pool.hpp.
+  /// Errors: internal when their description is invalid.
   result<tensor_list> view(size_t count) const;
   result<tensor_list> copy(size_t count) const;
 
 private:
   struct entry;
 
-  std::optional<size_t> place_of(const tensor& x, size_t end,
+  std::optional<size_t> place_of(const tensor& values, size_t end,
                                  std::span<const entry> taken) const;
-  result<tensor> check(const entry& x) const;
+  result<tensor> check(const entry& described) const;
   template <class F>
   result<tensor_list> each(size_t count, F take) const;
 

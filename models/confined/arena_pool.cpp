@@ -21,7 +21,8 @@ std::shared_ptr<arena_pool::slot> arena_pool::take() {
   if (state_->free.empty())
     return nullptr;
   auto mine = std::move(state_->free.back());
-  state_->free.pop_back(); // keeps its room: to give one back takes no memory
+  state_->free.pop_back(); // keeps its capacity, so that returning a slot
+                           // allocates nothing
   return {mine.release(), [to = state_](slot* x) {
             std::lock_guard back{to->mutex};
             to->free.emplace_back(x);

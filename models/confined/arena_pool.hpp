@@ -7,23 +7,23 @@
 
 namespace millrace::confined {
 
-/// The arenas that the runs on one lane take turns with: what a run gave may
-/// stay where it lies until nobody needs it any more, for the next run has
-/// another. Any thread.
+/// The arenas that the runs on one lane use in turn. The outputs of a run can
+/// stay in their arena while they are used, for the next run takes another
+/// arena. Any thread.
 class arena_pool {
 public:
-  /// So many, which the process knows by their numbers.
+  /// Number of arenas; the process knows each by its number.
   static constexpr uint32_t size = 4;
 
   struct slot {
     uint32_t number = 0;
-    arena memory; ///< empty until somebody makes one
+    arena memory; ///< empty until first used
   };
 
   arena_pool();
 
-  /// One that nobody has, of these the one that came back last; it comes back
-  /// with its last user, who may outlive the pool. Null: there is none.
+  /// The free arena that was returned last; null if all are in use. It is
+  /// returned when its last user drops the pointer, which may outlive the pool.
   std::shared_ptr<slot> take();
 
 private:

@@ -12,11 +12,11 @@
 
 namespace millrace::confined {
 
-/// A stage's weights on their way, from the threads that bring them to the one
-/// that waits for them.
+/// Passes the weights of a stage that are still arriving from the threads that
+/// bring them to the thread that waits.
 class arrival {
 public:
-  /// These are there.
+  /// This part has arrived.
   void add(const_bytes part) {
     {
       std::lock_guard guard{mutex_};
@@ -25,7 +25,7 @@ public:
     changed_.notify_all();
   }
 
-  /// All of them are, or never will be. The first to say so counts.
+  /// All parts have arrived, or never will. The first call counts.
   void end(result<void> how) {
     {
       std::lock_guard guard{mutex_};
@@ -35,7 +35,7 @@ public:
     changed_.notify_all();
   }
 
-  /// Waits until then for the next part, or the end of it.
+  /// Waits until `until` for the next part; nothing at the end or the timeout.
   std::optional<const_bytes> next(timestamp until) {
     std::unique_lock guard{mutex_};
     changed_.wait_until(guard, until, [&] { return how_ || !parts_.empty(); });
@@ -46,7 +46,7 @@ public:
     return out;
   }
 
-  /// How that has ended, if it has.
+  /// The argument of end(); nothing before.
   std::optional<result<void>> how() const {
     std::lock_guard guard{mutex_};
     return how_;

@@ -14,8 +14,8 @@ namespace millrace::confined {
 
 namespace {
 
-/// The file's bytes lie in a module, maybe in tensors made dense, and in what
-/// is written of these twice.
+/// To take a file apart needs its bytes four times: in the module, possibly in
+/// tensors made dense, and twice in the written parts.
 constexpr uint64_t copies = 4;
 
 error lost(const std::string& how) {
@@ -32,14 +32,14 @@ public:
     return template_.backend() + ", confined";
   }
 
-  /// Runs are on threads of the processes.
+  /// No effect: runs are on threads of the processes.
   void enter_thread(int) override {}
 
   result<std::unique_ptr<loaded_stage>>
-  load(const std::shared_ptr<const bundle>& x, size_t first, size_t last,
+  load(const std::shared_ptr<const bundle>& opened, size_t first, size_t last,
        const std::optional<gpu_place>& on) override {
     stage_settings settings;
-    settings.content = x;
+    settings.content = opened;
     settings.first_layer = first;
     settings.last_layer = last;
     settings.max_batch = 0;
@@ -57,9 +57,9 @@ public:
   }
 
   result<model_parts>
-  take_apart(const mapped_file& x,
+  take_apart(const mapped_file& mapping,
              const std::optional<layer_split>& how) override {
-    auto parts_memory = product(copies, x.content.size());
+    auto parts_memory = product(copies, mapping.content.size());
     if (!parts_memory)
       return error{ec::too_large, "the file is too large to be taken apart"};
     auto lane = make_connection();
@@ -79,7 +79,7 @@ public:
       std::copy(how->firsts.begin(), how->firsts.end(), order.firsts);
     }
     order.memory = settings_.memory.value + *parts_memory;
-    std::array files{x.file.get(), lane->second.get()};
+    std::array files{mapping.file.get(), lane->second.get()};
     send_record(process->life_line, order, files);
     lane->second = file_descriptor{};
     arena memory;
@@ -89,14 +89,14 @@ public:
       return count.failure();
     if (!*count)
       return lost("ended with " + end_text(status));
-    if (!status) // it may still write there
+    if (!status) // it may still write into the memory
       return lost("did not end");
     auto parts = memory.view(**count);
     return parts ? read_parts(*parts) : parts.failure();
   }
 
 private:
-  /// How many tensors lie in `memory` then; nothing: the process has ended.
+  /// The number of tensors in `memory`; nothing if the process has ended.
   result<std::optional<size_t>> fetch_parts(const file_descriptor& lane,
                                             uint64_t most, arena& memory) {
     auto until = steady_now() + settings_.limit;
@@ -135,8 +135,9 @@ private:
 
 } // namespace
 
-result<std::shared_ptr<backend>> make_confined_backend(backend_settings x) {
-  auto out = std::make_shared<confined_backend>(x);
+result<std::shared_ptr<backend>>
+make_confined_backend(backend_settings settings) {
+  auto out = std::make_shared<confined_backend>(settings);
   if (auto done = out->start(); !done)
     return done.failure();
   return std::shared_ptr<backend>{std::move(out)};

@@ -9,17 +9,18 @@
 namespace millrace::confined {
 
 struct backend_settings {
-  byte_count memory{uint64_t{4} << 30}; ///< of a process, beside its files
+  byte_count memory{uint64_t{4} << 30}; ///< of a process, besides its files
   nanoseconds limit{2min}; ///< to load, to take a file apart, to run
 };
 
-/// A backend with each model in a process that can do nothing else: for
-/// programs that look at models nobody vouches for and serve none. Its stages
-/// are not warmed up; they end before it does. A file that is taken apart may
-/// need four times its size beside `memory`.
-/// Errors: unavailable when processes cannot be had, with the reason. Its
-/// functions' are a backend's, and unavailable when a process ended or took too
-/// long.
-result<std::shared_ptr<backend>> make_confined_backend(backend_settings x);
+/// A backend that runs each model in a sandboxed process, for programs that
+/// inspect untrusted models and serve none. Its stages are not warmed up; they
+/// must end before the backend. To take a file apart may need four times the
+/// file's size besides `memory`.
+/// Errors: unavailable when processes cannot be started, with the reason. Its
+/// functions have the errors of `backend`, and unavailable when a process ended
+/// or exceeded the limit.
+result<std::shared_ptr<backend>>
+make_confined_backend(backend_settings settings);
 
 } // namespace millrace::confined

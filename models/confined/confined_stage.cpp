@@ -23,10 +23,10 @@ namespace millrace::confined {
 
 namespace {
 
-/// Of a process that nothing runs in.
+/// Interval of checks while the process runs nothing.
 constexpr auto look_seldom = 1s;
 
-/// So many connections fit into one order.
+/// Connections that fit into one order.
 constexpr uint32_t most_lanes = 200;
 
 class stage_with_process : public confined_stage {
@@ -54,7 +54,7 @@ public:
   void give_up() override {
     given_up_ = true;
     leave_process();
-    stage_with_process::on_arrival({}); // nobody is to wait for it
+    stage_with_process::on_arrival({}); // ends all waits for weights
   }
 
   void on_arrival(result<void> there) override {
@@ -68,7 +68,7 @@ public:
       process_->expect_threads(number_, threads_of_process());
   }
 
-  /// Whoever wrote the model decides.
+  /// The model's author decides, so the worst case is assumed.
   bool depends_on_values() const override { return true; }
 
   result<tensor_list> run(const tensor_list& inputs, const run_limits& limits,
@@ -81,7 +81,7 @@ public:
       return answer.failure();
     auto outputs =
       (*mine).take_out(answer->tensors, answer->keeps == 0, settings_.memory);
-    if (outputs) // it says no more than can be
+    if (outputs) // limits the figure of an untrusted process
       count_copied(std::min<uint64_t>(answer->copied, bytes_of(*outputs)));
     if (peak != nullptr)
       *peak = answer->peak;
@@ -89,7 +89,7 @@ public:
   }
 
 private:
-  // -- its life, on the keeper's thread ---------------------------------------
+  // -- life cycle, on the thread of keeper_ -----------------------------------
 
   void keep() {
     auto times = load();
@@ -126,11 +126,11 @@ private:
       number_ = mine->number;
       process_->expect_threads(number_, threads_of_process());
     }
-    if (given_up_) // while there was nothing to leave
+    if (given_up_) // given up before there was a process to leave
       leave_process();
     if (auto done = order_load(*bundle); !done)
       return done.failure();
-    // A model that is yet to come may take its time; its process may not.
+    // Weights may take long to arrive; the process has a time limit.
     auto loaded = hear_of_load(settings_.load_limit);
     if (!loaded)
       return loaded.failure();
@@ -142,11 +142,13 @@ private:
     auto warm = hear_of_load(settings_.load_limit - loaded->took);
     if (!warm)
       return warm.failure();
-    auto believed = [&](int64_t said, nanoseconds took) { // no more than can be
+    // The process's figure is bounded by the measured time.
+    auto believed = [&](int64_t said, nanoseconds took) {
       return std::clamp(nanoseconds{said}, 0ns, took);
     };
     auto took = loaded->took + warm->took;
-    // In the background it waited for all else: that is not what it costs.
+    // A load at low priority waits for other work, which is no cost of the
+    // load.
     load_cost_ =
       settings_.in_background ? believed(warm->answer.cpu_ns, took) : took;
     return load_times{believed(loaded->answer.load_ns, loaded->took),
@@ -155,8 +157,8 @@ private:
                       text_of(warm->answer.text)};
   }
 
-  /// Waits until the weights are there. A GPU's process copies them as they
-  /// come.
+  /// Waits until the weights are present. For a GPU, reports each part to the
+  /// process, which copies it.
   result<void> hand_on_parts() {
     auto& x = *settings_.content;
     if (settings_.gpu && settings_.arriving)
@@ -167,7 +169,7 @@ private:
                       });
     process_watch watch{*process_};
     std::optional<const_bytes> part;
-    auto since = steady_now(); // when that part came
+    auto since = steady_now(); // when `part` arrived
     for (auto next_look = since + look_again;;) {
       if (!part) {
         part = arrival_->next(next_look);
@@ -180,7 +182,7 @@ private:
         if (steady_now() < next_look)
           continue;
       }
-      // It has nothing to say, unless it cannot go on.
+      // The process sends nothing here, except an error.
       if (auto word = hear(watch, 0ns); !word)
         return word.failure();
       if (part && steady_now() - since > settings_.load_limit)
@@ -189,7 +191,8 @@ private:
     }
   }
 
-  /// False when it has ended, or does not listen until then.
+  /// Reports a part. False when the process has ended, or does not read until
+  /// `until`.
   bool tell_of(const_bytes part, timestamp until) {
     auto from = settings_.content->weights_file->content().data();
     life_order order;
@@ -204,7 +207,7 @@ private:
     nanoseconds took;
   };
 
-  /// The process's next word on its load, within so long.
+  /// The process's next answer about its load, within `longest`.
   result<heard> hear_of_load(nanoseconds longest) {
     process_watch watch{*process_};
     auto out = hear(watch, longest);
@@ -231,7 +234,7 @@ private:
     return std::optional{std::move(out)};
   }
 
-  /// Of a load that its process has not survived.
+  /// The error of a load during which the process ended.
   error unloaded(std::string_view why) {
     if (given_up_)
       return ended_before();
@@ -241,8 +244,8 @@ private:
     return {x.code, std::move(x.text)};
   }
 
-  /// Where others are in the process it stays there for their sake, and the
-  /// next time it is elsewhere.
+  /// A shared process goes on for its other stages; the next load of this stage
+  /// gets a process of its own.
   error loads_too_long() {
     auto why =
       "did not load it within " + format_duration(to_us(settings_.load_limit));
@@ -264,34 +267,35 @@ private:
       order.files.push_back(ends.back().get());
     }
     order.what.lanes = static_cast<uint32_t>(lanes_.size());
-    tell(order.what, order.files); // else it says why not
+    tell(order.what, order.files); // on failure, hear() returns the reason
     return {};
   }
 
-  /// False when it has ended, or has not listened for as long as a load may
-  /// take.
+  /// Sends an order. False when the process has ended, or has read nothing for
+  /// load_limit.
   bool tell(const life_order& what, std::span<const int> files = {}) {
     return send_record(life_line_, what, files,
                        steady_now() + settings_.load_limit);
   }
 
-  /// Those of each lane's runs, the lanes, and two that load.
+  /// Threads of each lane's runs, one per lane, and two that load.
   size_t threads_of_process() const {
     return lanes_.size() * (threads_ + size_t{1}) + 2;
   }
 
-  /// Which ends, unless others share it.
+  /// Leaves the process, which ends unless other stages share it.
   void leave_process() {
     {
       std::lock_guard guard{mutex_};
       if (!process_ || std::exchange(has_left_, true))
         return;
-      ::shutdown(life_line_.get(), SHUT_RDWR); // where it is shared
+      // In a shared process, the stage ends itself.
+      ::shutdown(life_line_.get(), SHUT_RDWR);
     }
     process_->leave(number_);
   }
 
-  /// Ends its process, for whatever it did, if it has not ended.
+  /// Ends the process, if it has not ended.
   process_end end_process(std::string_view why, bool known) {
     auto out = process_->end(why, known);
     if (!out.known && (runs_ > 0 || !is_loaded_))
@@ -299,11 +303,11 @@ private:
     return out;
   }
 
-  /// What of a stage was too much for its process.
+  /// Why a stage's process was ended.
   enum class cause : uint8_t { unclear, stage, time };
 
-  /// Its process is of no more use; whoever finds that out first says why. Ends
-  /// it before it asks for any memory.
+  /// Marks the process as lost; the first caller sets the reason. Ends the
+  /// process before this function allocates memory.
   void lose(std::string_view why, cause of = cause::unclear,
             ec code = ec::unavailable) {
     std::call_once(lost_once_, [&] {
@@ -319,20 +323,21 @@ private:
     });
   }
 
-  // -- runs, on a thread of the device's --------------------------------------
+  // -- runs, on a thread of the device ----------------------------------------
 
   static error ended_before() {
     return {ec::unavailable, "the model's process has ended"};
   }
 
-  /// What a process says that was not listened to for want of memory would be
-  /// taken for the answer to the next order.
+  /// Out of memory, the answer of the process stays unread and would be taken
+  /// for the answer to the next order: the process is lost.
   result<lane_answer> try_on(node_lane& on, const tensor_list& inputs,
                              const run_limits& limits, bool metered) {
     try {
       return run_on(on, inputs, limits, metered);
     } catch (const std::bad_alloc&) {
-      lose("gave what there was no memory for, and was ended", cause::stage);
+      lose("returned more than the node has memory for, and was ended",
+           cause::stage);
       return ended_before();
     }
   }
@@ -347,7 +352,7 @@ private:
     order.arena = on.slot->number;
     order.tensors = static_cast<uint32_t>(inputs.size());
     if (!on.memory().put(inputs)) {
-      // As much again for what comes out, if there may be so much.
+      // Twice the size, for the outputs, if the limit allows it.
       auto bytes = arena::bytes_for(inputs);
       if (2 * bytes <= largest_arena)
         bytes *= 2;
@@ -370,7 +375,7 @@ private:
       return died(end);
     if (answer.what == lane_answer::needs_room) {
       auto made = on.widen(answer.room);
-      if (!made) { // the process lets go of the outputs with its next order
+      if (!made) { // the process frees the outputs at its next order
         on.memory() = arena{};
         return made.failure();
       }
@@ -383,11 +388,12 @@ private:
       answer.peak = peak;
     }
     if (settings_.gpu && answer.what == lane_answer::gpu_is_lost) {
-      lose("can use its GPU no more: " + text_of(answer.text));
+      lose("can no longer use its GPU: " + text_of(answer.text));
       return died(end);
     }
     if (answer.what != lane_answer::done) {
-      if (order.room != 0 || answer.keeps != 0) // it may not have that, or has
+      // The process may lack this arena, or keep it.
+      if (order.room != 0 || answer.keeps != 0)
         on.memory() = arena{};
       auto no_memory = settings_.gpu && answer.what == lane_answer::no_memory;
       return error{no_memory ? ec::overloaded : ec::internal,
@@ -396,8 +402,8 @@ private:
     return answer;
   }
 
-  /// To be said after lose() only. A run in whose lane nothing took too long is
-  /// not to blame for that something did in another.
+  /// The error of a run, after lose(). A run within its time limits is not to
+  /// blame when the process was ended for a run of another lane.
   error died(const run_end& mine) const {
     auto innocent =
       is_innocent_ || (lost_for_time_ && !mine.is_over(steady_now()));
@@ -405,7 +411,7 @@ private:
             lost_text_ + ", running this"};
   }
 
-  /// False when the process is lost.
+  /// Receives the answer to a run. False when the process is lost.
   bool receive(node_lane& on, lane_answer& answer, const run_end& end) {
     for (process_watch watch{*process_};;) {
       auto next = std::min(end.at, steady_now() + look_again);
@@ -418,9 +424,9 @@ private:
       }
       if (end.is_over(steady_now())) {
         lose(end.unwanted.stop_requested()
-               ? "took too long for what nobody waits for any more, and was"
+               ? "took too long for a batch that no request waits for, and was"
                  " ended"
-               : "took too long for what it ran, and was ended",
+               : "took too long for a batch, and was ended",
              cause::time, end.blame);
         return false;
       }
@@ -428,16 +434,18 @@ private:
   }
 
   process_source& source_;
-  const std::string known_as_; ///< to that
+  const std::string known_as_; ///< name in source_
   stage_settings settings_;
   stage_events events_;
   std::vector<node_lane> lanes_;
-  loans<node_lane> free_; ///< of these
+  loans<node_lane> free_; ///< of lanes_
   std::mutex mutex_;
-  std::shared_ptr<running_process> process_; ///< set once, as the next; guarded
-  file_descriptor life_line_;                ///< before it is loaded
-  uint64_t number_ = 0;                      ///< likewise; in its process
-  bool has_left_ = false;                    ///< guarded
+  /// Set once, as the next two; guarded.
+  std::shared_ptr<running_process> process_;
+  file_descriptor life_line_; ///< set before it is loaded
+  /// Likewise; number within its process.
+  uint64_t number_ = 0;
+  bool has_left_ = false;                                          ///< guarded
   std::atomic<uint32_t> threads_{std::max(1u, settings_.threads)}; ///< of a run
   std::atomic<size_t> runs_{0};
   std::atomic<bool> is_loaded_{false};
@@ -446,7 +454,7 @@ private:
   std::atomic<bool> given_up_{false};
   std::shared_ptr<arrival> arrival_ = std::make_shared<arrival>();
   std::once_flag lost_once_;
-  std::string lost_text_; ///< set once, with that
+  std::string lost_text_; ///< set once, under lost_once_
   bool lost_for_time_ = false;
   bool is_innocent_ = false; ///< another stage is known to be the cause
   std::optional<worker_thread> keeper_;

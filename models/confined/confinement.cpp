@@ -22,14 +22,14 @@ namespace {
 
 constexpr unsigned nobody = 65534;
 constexpr rlim_t most_descriptors = 512;
-constexpr rlim_t most_of_many = 8192; ///< stages
+constexpr rlim_t most_of_many = 8192; ///< for a process shared by stages
 
 error refused(const char* what) {
   return {ec::unavailable, std::string{"cannot confine a process: "} + what
                              + ": " + std::strerror(errno)};
 }
 
-/// What this process has mapped now.
+/// Bytes of address space that this process has mapped.
 result<uint64_t> mapped_bytes() {
   auto text = read_file("/proc/self/statm", 4096);
   if (!text)
@@ -45,7 +45,7 @@ result<void> limit(int what, rlim_t most) {
   return {};
 }
 
-/// No more than it may have already.
+/// The limit, at most the current hard limit.
 rlim_t possible(rlim_t wanted) {
   rlimit now{};
   return ::getrlimit(RLIMIT_NOFILE, &now) == 0 ? std::min(wanted, now.rlim_max)
@@ -66,16 +66,16 @@ result<void> set_limits(byte_count memory, bool with_gpu, bool shared) {
                shared ? possible(most_of_many) : most_descriptors);
 }
 
-/// The kernel's own record, which Debian's header knows a part of
-/// (Documentation/userspace-api/landlock.rst).
+/// The record of landlock_create_ruleset(2), which Debian's header declares
+/// incompletely (Documentation/userspace-api/landlock.rst).
 struct landlock_rules {
   uint64_t files = 0;
   uint64_t network = 0;
   uint64_t scopes = 0;
 };
 
-/// What a thread needs to compute, to wait, to start and end threads of its own
-/// process, and to use connections that are open.
+/// Calls that threads need to compute, to wait, to start and end threads of
+/// this process, and to use open connections.
 constexpr int allowed_calls[] = {
   SCMP_SYS(brk),
   SCMP_SYS(clock_getres),
@@ -123,7 +123,7 @@ constexpr int allowed_calls[] = {
   SCMP_SYS(writev),
 };
 
-/// What the driver of a GPU does in a process that has opened it.
+/// Calls of a GPU's driver in a process that has opened the GPU.
 constexpr int calls_of_gpus[] = {
   SCMP_SYS(ioctl),
 };
@@ -145,21 +145,21 @@ result<void> deny_calls(bool with_gpu) {
     for (auto call : calls_of_gpus)
       allow(call);
   auto self = static_cast<scmp_datum_t>(::getpid());
-  // Threads, not processes; and glibc falls back to clone without clone3.
+  // Allows threads, not processes. Without clone3, glibc falls back to clone.
   allow(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ,
                                  CLONE_THREAD | CLONE_NEWUSER, CLONE_THREAD));
   failed |= seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-  // A thread of itself, that it is in nobody's way.
+  // Allows a thread to lower its own priority to the minimum.
   allow(SCMP_SYS(setpriority), SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS),
         SCMP_A1(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 19));
-  // To end itself, as abort does.
+  // Allows abort() to end the process.
   allow(SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_EQ, self));
   allow(SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
   if (sanitized)
     for (auto call : {SCMP_SYS(openat), SCMP_SYS(readlink), SCMP_SYS(fstat),
                       SCMP_SYS(newfstatat), SCMP_SYS(prctl)})
       allow(call);
-  // Threads that are there already are confined with this one.
+  // Applies the filter to all existing threads.
   failed |= seccomp_attr_set(f, SCMP_FLTATR_CTL_TSYNC, 1);
   // Another architecture's calls have other numbers: such a call kills.
   failed |= seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);

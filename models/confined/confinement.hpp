@@ -19,28 +19,29 @@ uint32_t sandbox_user(int node_process);
 /// theirs. Errors: unavailable, with the system's reason.
 result<void> become_user(uint32_t id);
 
-/// By Landlock, of which all rights that its version here knows are asked for
-/// and none is given: from now on no file can be opened, no TCP port used, no
-/// process but its own signalled. Nothing where the kernel is without it. The
-/// process must have given up new privileges.
+/// Denies access to files with Landlock: restricts all rights that the known
+/// versions have, and grants none. From now on the process can open no file,
+/// use no TCP port, and signal no other process. No effect on a kernel without
+/// Landlock. The process must have given up new privileges
+/// (PR_SET_NO_NEW_PRIVS).
 /// Errors: unavailable, with the system's reason.
 result<void> deny_files();
 
-/// Gives up for good what a model has no need of. The files and connections
-/// that are open stay so; beside them this process, and every thread that it
-/// starts from now on, can compute, and take so much more memory than it has.
+/// Gives up for good all rights that a model does not need. Open files and
+/// connections stay open. Otherwise this process and its later threads can only
+/// compute, and allocate `memory` more bytes.
 /// - Limits: address space, no file that grows, no core dump, few descriptors.
-///   None of processor time, for it may serve for months: what runs too long is
-///   ended by its deadline or the device's run_limit. None of processes, for it
-///   can make none.
-/// - Landlock (deny_files). A kernel without it is not refused: what follows is
-///   enough.
-/// - seccomp(2): only the calls on a short list; others answer EPERM. Not on
-///   it is whatever opens, names or makes a file, a socket, a process or a
-///   program, looks into or signals another process, or changes the system.
-/// With a GPU, which it has opened, it may do all that the driver lets it, and
-/// the address space has no limit, for the driver maps what it likes: whoever
-/// has started it looks at its memory. One that stages share has more
+///   None of processor time, for the process may serve for months: a run that
+///   takes too long is ended by its deadline or the device's run_limit. None of
+///   processes, for seccomp denies them.
+/// - Landlock (deny_files). A kernel without it is accepted: seccomp suffices.
+/// - seccomp(2): only the calls on a short list; others return EPERM. The list
+///   has no call that opens, names or creates a file, a socket, a process or a
+///   program, inspects or signals another process, or changes the system.
+///
+/// A process with a GPU, which it has opened before, may use all calls of the
+/// driver. Its address space has no limit, for the driver maps large ranges;
+/// the node watches its memory instead. A process that stages share has more
 /// descriptors.
 /// Errors: unavailable when the system refuses one of these.
 result<void> confine(byte_count memory, bool with_gpu, bool shared);

@@ -25,12 +25,12 @@ namespace millrace::confined {
 
 namespace {
 
-/// Whatever happens to its template or node, this process goes with them.
+/// Ties this process to its template: it ends when the template ends.
 bool end_with(pid_t parent) {
   return ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
 }
 
-/// When memory runs out, this process goes before its node.
+/// Raises the OOM score: the kernel kills this process before its node.
 void offer_itself() {
   if (auto* file = std::fopen("/proc/self/oom_score_adj", "we")) {
     std::fputs("500", file);
@@ -38,8 +38,8 @@ void offer_itself() {
   }
 }
 
-/// Nothing stays open but the life line. What a model prints is for nobody;
-/// what a sanitizer says is.
+/// Closes all descriptors but the life line. Output of a model is discarded;
+/// output of a sanitizer is not.
 void close_all_but(file_descriptor& life) {
   constexpr int kept = 3;
   file_descriptor nothing{::open("/dev/null", O_RDWR | O_CLOEXEC)};
@@ -53,7 +53,7 @@ void close_all_but(file_descriptor& life) {
   ::close_range(kept + 1, ~0u, 0);
 }
 
-/// A stage of those that share this process, from its first order to its end.
+/// Runs a stage in a shared process, from its first order to its end.
 void live_as_guest(process_environment& environment,
                    const file_descriptor& life) {
   life_order order;
@@ -63,8 +63,8 @@ void live_as_guest(process_environment& environment,
     live_as_stage(environment, life, order, std::move(files));
 }
 
-/// On a thread of its own, which ends with it. `presence` is closed when it has
-/// left, with all that it had.
+/// Starts a stage on a thread of its own, which ends with the stage. `presence`
+/// is closed when all resources of the stage are freed.
 void begin_guest(process_environment& environment, file_descriptor life,
                  file_descriptor presence) {
   auto mine = std::make_shared<file_descriptor>(std::move(life));
@@ -82,14 +82,14 @@ void begin_guest(process_environment& environment, file_descriptor life,
   }
 }
 
-/// Stages that share this process, as they come, each on threads of its own.
+/// Adds stages to a shared process as they arrive, each on its own threads.
 void host_stages(process_environment& environment, const file_descriptor& line,
                  life_order order, std::vector<file_descriptor> files) {
   ::mallopt(M_ARENA_MAX, most_heaps);
   do {
     if (order.what != life_order::beside || files.size() != 2)
       return;
-    // Before there are other threads. What fails the stage says.
+    // Before there are other threads. If this fails, the stage reports it.
     static_cast<void>(environment.prepare(order));
     begin_guest(environment, std::move(files[0]), std::move(files[1]));
     files.clear();
@@ -113,17 +113,17 @@ void live(process_environment& environment, const file_descriptor& life) {
                               uint32_t user) {
   offer_itself();
   close_all_but(life);
-  // The user comes first: a change of the user cuts the tie to the parent.
+  // The user comes first: a change of the user resets PR_SET_PDEATHSIG.
   process_environment environment{become_user(user)};
   if (end_with(parent))
     live(environment, life);
-  ::_exit(0); // the lanes' threads go with it, whatever they do
+  ::_exit(0); // ends the lanes' threads in any state
 }
 
-/// Those that a template was told to forget, and that have not ended yet.
+/// Children that the template has to forget and that have not ended yet.
 class ending_children {
 public:
-  /// Fills in the answer if it has ended.
+  /// Sets the answer's fields if the process has ended.
   void forget(pid_t process, template_answer& answer) {
     std::erase_if(ids_,
                   [](auto id) { return ::waitpid(id, nullptr, WNOHANG) != 0; });
@@ -141,9 +141,10 @@ private:
 } // namespace
 
 int be_template(file_descriptor node, bool with_gpus) {
-  // Nothing else of the node's, should it have forgotten to say so.
+  // Closes descriptors that the node did not mark close-on-exec.
   ::close_range(static_cast<unsigned>(node.get()) + 1, ~0u, 0);
-  // What asks the node to leave is the node's to follow, after it has drained.
+  // These signals are for the node, which ends this process after it has
+  // drained.
   for (auto x : {SIGINT, SIGTERM, SIGHUP})
     std::signal(x, SIG_IGN);
   greeting hello;
@@ -154,10 +155,11 @@ int be_template(file_descriptor node, bool with_gpus) {
       able = gpus.failure();
   hello.able = static_cast<bool>(able);
   say(hello.text, able ? (*runner)->describe() : able.failure().text);
-  if (runner) // it reads what processor this is, which later nobody may
+  if (runner) // reads the processor type, which confined processes cannot
     (*runner)->enter_thread(1);
   if (runner && (*runner)->gpus() != nullptr && with_gpus)
-    static_cast<void>((*runner)->gpus()->prepare()); // or each process does
+    // On failure each process does it.
+    static_cast<void>((*runner)->gpus()->prepare());
   if (!send_record(node, hello) || !hello.able)
     return 1;
   auto self = ::getpid();

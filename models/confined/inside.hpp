@@ -5,11 +5,11 @@
 
 namespace millrace::confined {
 
-/// What the program millrace-executor does: the template of confined
-/// processes, for the node at the other end of `node`. Loads the backend, says
-/// so, and forks a process whenever the node asks, for as long as that lives.
-/// It has one thread, so that a fork is whole. With GPUs it loads what they
-/// will need, and opens none. Returns the exit status.
+/// Main loop of the program millrace-executor: the template of confined
+/// processes, for the node at the other end of `node`. Loads the backend,
+/// reports that, and forks a process per order until the node closes the
+/// connection. Has a single thread, as fork(2) requires. With GPUs it loads
+/// their libraries, but opens no GPU. Returns the exit status.
 int be_template(file_descriptor node, bool with_gpus);
 
 } // namespace millrace::confined

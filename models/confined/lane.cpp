@@ -9,12 +9,11 @@ namespace millrace::confined {
 
 namespace {
 
-/// A lane that nobody has asked for anything for so long gives back what the
-/// allocator keeps: a first pass alone, which is compiled, leaves 60 MB in a
-/// process that runs BERT-base.
+/// A lane that is idle for this time trims the allocator: a first pass alone,
+/// which is compiled, leaves 60 MB in a process that runs BERT-base.
 constexpr auto idle_after = 1s;
 
-/// A process whose GPU is lost has nothing more to do.
+/// Wait for the node's close before a process with a lost GPU exits.
 constexpr auto end_after = 100ms;
 
 } // namespace
@@ -24,12 +23,12 @@ lane::~lane() {
     let_go(x);
 }
 
-/// Whoever else is in this process may have its addresses next, which no GPU
-/// may take for this memory then.
-void lane::let_go(arena& x) {
-  if (gpus_ != nullptr && x.size() > 0)
-    gpus_->unpin(x.behind(0).data());
-  x = arena{};
+/// Unpins an arena before it is unmapped: otherwise a GPU might take a later
+/// mapping at the same address for pinned memory.
+void lane::let_go(arena& unused) {
+  if (gpus_ != nullptr && unused.size() > 0)
+    gpus_->unpin(unused.behind(0).data());
+  unused = arena{};
 }
 
 void lane::use_threads(uint32_t wanted) {
@@ -48,7 +47,7 @@ void lane::serve(const run_function& run) {
       return;
     idle = came == received::nothing;
     if (idle) {
-      ::malloc_trim(0); // at the price of some page faults in the next run
+      ::malloc_trim(0); // costs some page faults in the next run
       continue;
     }
     lane_answer answer;
@@ -60,7 +59,7 @@ void lane::serve(const run_function& run) {
     if (!send_record(node_, answer))
       return;
     if (answer.what == lane_answer::gpu_is_lost) {
-      static_cast<void>( // it ends this process when it has heard
+      static_cast<void>( // the node ends this process when it has the answer
         receive_record(node_, order, steady_now() + end_after));
       ::_exit(1);
     }
@@ -74,7 +73,7 @@ result<void> lane::take_memory(const lane_order& order,
   auto& mine = arenas_.at(order.arena);
   let_go(mine);
   auto fresh = arena::adopt(std::move(files.front()), order.room);
-  if (!fresh) // there is no room for it
+  if (!fresh) // no memory to map it
     return error{ec::overloaded, fresh.failure().text};
   mine = std::move(*fresh);
   if (gpus_ != nullptr)
@@ -84,7 +83,7 @@ result<void> lane::take_memory(const lane_order& order,
 
 lane_answer lane::answer_to(const lane_order& order, const run_function& run) {
   lane_answer out;
-  waiting_.clear(); // outputs that the node had no room for
+  waiting_.clear(); // outputs that the node did not fetch
   auto& memory = arenas_.at(order.arena);
   auto inputs = memory.view(order.tensors);
   if (!inputs)
@@ -110,7 +109,7 @@ lane_answer lane::answer_to(const lane_order& order, const run_function& run) {
     out.copied = *copied;
     return out;
   }
-  // The arena stays mapped with them, should they be a part of it.
+  // Outputs that share the arena's memory keep it mapped.
   waiting_ = std::move(*outputs);
   out.what = lane_answer::needs_room;
   out.room = arena::bytes_for(waiting_);
@@ -129,13 +128,13 @@ lane_answer lane::hand(const lane_order& order) {
   return out;
 }
 
-lane_answer lane::failure_of(const error& x) const {
+lane_answer lane::failure_of(const error& why) const {
   lane_answer out;
-  if (gpus_ != nullptr && x.code == ec::overloaded)
+  if (gpus_ != nullptr && why.code == ec::overloaded)
     out.what = lane_answer::no_memory;
-  else if (gpus_ != nullptr && x.code == ec::unavailable)
+  else if (gpus_ != nullptr && why.code == ec::unavailable)
     out.what = lane_answer::gpu_is_lost;
-  say(out.text, x.text);
+  say(out.text, why.text);
   return out;
 }
 

@@ -9,17 +9,17 @@
 
 namespace millrace::confined {
 
-/// What a process is told to load, but for its lanes.
+/// An order to load a stage, without its lanes.
 struct load_order {
   life_order what;
-  file_descriptor packed; ///< manifest and code, one after the other
-  std::vector<int> files; ///< that go with it
+  file_descriptor packed; ///< manifest and code, concatenated
+  std::vector<int> files; ///< descriptors to send with it
 };
 
-/// What its processes know it by: its bundle and layers.
-std::string name_of(const stage_settings& x);
+/// Name of a stage within its process source: its bundle and layers.
+std::string name_of(const stage_settings& settings);
 
 /// Errors: unavailable, with the system's reason.
-result<load_order> make_load_order(const stage_settings& x);
+result<load_order> make_load_order(const stage_settings& settings);
 
 } // namespace millrace::confined

@@ -7,13 +7,14 @@
 
 namespace millrace::confined {
 
-/// Things that have one user each at a time, and outlive this. Any thread.
+/// Objects with one user each at a time, which outlive this. Any thread.
 template <class T>
 class loans {
 public:
-  void add(T& x) { free_.push_back(&x); }
+  void add(T& item) { free_.push_back(&item); }
 
-  /// One of them, waited for, and free again whatever happens.
+  /// A borrowed object. The constructor waits for a free one; the destructor
+  /// returns it.
   class loan {
   public:
     explicit loan(loans& from) : from_(from) {

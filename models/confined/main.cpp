@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// millrace-executor: what nodes start to run models that nobody vouches for.
-/// Neither CAF nor ZeroMQ is linked into it, so that it forks safely.
+/// millrace-executor: the program that nodes start to run untrusted models. It
+/// links neither CAF nor ZeroMQ, so that it forks safely.
 
 #include <cstdio>
 #include <cstdlib>
@@ -17,8 +17,8 @@ int main(int argc, char** argv) {
   int type = 0;
   socklen_t size = sizeof type;
   if (fd < 3 || ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
-    std::fputs("millrace-executor: is started by nodes, not by people; they"
-               " give it a connection\n",
+    std::fputs("millrace-executor: has to be started by a node, which passes"
+               " a connection\n",
                stderr);
     return 2;
   }

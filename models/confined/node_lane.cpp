@@ -11,13 +11,13 @@ namespace millrace::confined {
 
 namespace {
 
-/// What an arena is made for at first, at least.
+/// Lower limit of the bytes of a new arena.
 constexpr size_t smallest_arena = 64 << 10;
 
-/// Outputs that are smaller are sooner copied than an arena is kept for them.
+/// Outputs below this size are copied rather than left in their arena.
 constexpr size_t worth_an_arena = 32 << 10;
 
-/// So much of a process's memory an arena may be, to have others beside it.
+/// An arena stays with its outputs up to this fraction of process memory.
 constexpr size_t largest_share = 64;
 
 } // namespace

@@ -9,26 +9,26 @@
 
 namespace millrace::confined {
 
-/// The node's end of a lane, with the memory that its next run lies in.
+/// The node's end of a lane, with the arena of its next run.
 struct node_lane {
   file_descriptor connection;
   arena_pool arenas;
-  std::shared_ptr<arena_pool::slot> slot = arenas.take(); ///< the next run's
+  std::shared_ptr<arena_pool::slot> slot = arenas.take(); ///< for the next run
 
   arena& memory() const { return slot->memory; }
 
-  /// Another memory, of so many bytes at least. Errors: too_large, and the
-  /// system's.
+  /// Replaces the arena by one of at least `bytes` bytes.
+  /// Errors: too_large, and the system's.
   result<void> widen(size_t bytes) const;
 
-  /// With the memory, if the order says that it is a new one. False: it is
-  /// lost.
+  /// Sends an order, with the arena's descriptor if the order announces a new
+  /// one. False: the connection is lost.
   bool send(const lane_order& order) const;
 
-  /// What a run has left in memory. That stays with it, if it is worth that,
-  /// takes no more than a part of what the `process` may, and the next run can
-  /// have another. One that the model goes on using has no next run: it is not
-  /// `usable`.
+  /// The outputs of a run. They stay in the arena if they are large enough, the
+  /// arena takes a small part of the `process` limit of memory, and another
+  /// arena is free for the next run; else they are copied out. If the model
+  /// keeps using the arena, it is not `usable` for a next run and is dropped.
   result<tensor_list> take_out(size_t count, bool usable, byte_count process);
 };
 

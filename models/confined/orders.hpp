@@ -6,24 +6,24 @@
 #include <cstring>
 #include <string>
 
-#include "models/device/gpu.hpp"
+#include "models/gpu/gpu.hpp"
 
 /// \file
-/// What a node, the template of its confined processes and these say to each
-/// other; see README.md beside this. Both ends are of one build.
+/// Messages between a node, the template of its confined processes, and these
+/// processes; see README.md here. Both ends are of one build.
 namespace millrace::confined {
 
-/// Long enough for what a backend says.
+/// A text of a message, cut to fit.
 using sentence = char[1024];
 
 inline void say(sentence& to, const std::string& text) {
   std::snprintf(to, sizeof to, "%s", text.c_str());
 }
 
-/// What a process has said. A model may have put it there, so no character of
-/// it does anything to a terminal.
-inline std::string text_of(const sentence& x) {
-  std::string out{x, ::strnlen(x, sizeof x)};
+/// The text of a message. A model may have written it, so characters that
+/// control a terminal are replaced.
+inline std::string text_of(const sentence& text) {
+  std::string out{text, ::strnlen(text, sizeof text)};
   for (auto& c : out)
     if (c < ' ' || c > '~')
       c = '?';
@@ -32,72 +32,72 @@ inline std::string text_of(const sentence& x) {
 
 // -- node and template --------------------------------------------------------
 
-/// The template, once it can fork.
+/// Sent by the template once it can fork.
 struct greeting {
   bool able = false;
-  sentence text = {}; ///< "LibTorch 1.13.1, CPU", or why not
+  sentence text = {}; ///< "LibTorch 1.13.1, CPU", or the error
 };
 
 struct template_order {
   enum kind : uint8_t {
-    fork,  ///< comes with the new process's end of its life line
-    forget ///< one that has ended, or will
+    fork,  ///< carries the new process's end of its life line
+    forget ///< a process has ended, or will
   };
   kind what = fork;
-  int32_t process = 0; ///< to forget
+  int32_t process = 0; ///< of `forget`
 };
 
 struct template_answer {
-  /// That was forked, negative: it could not be; or that has ended.
+  /// The forked process, or negative: fork failed; or the ended process.
   int32_t process = 0;
-  int32_t status = 0; ///< of that, as waitpid(2) has it
+  int32_t status = 0; ///< of the ended process, as in waitpid(2)
 };
 
-/// A process that stages share has no more of the allocator's heaps.
+/// Upper limit of the allocator's heaps in a process that stages share.
 constexpr int most_heaps = 8;
 
 // -- node and process, on its life line ---------------------------------------
 
-/// Layers that a model may be cut into.
+/// Upper limit of the layers that a model may be cut into.
 constexpr size_t most_firsts = 1024;
 
-/// What a process is there for.
+/// An order to a process.
 struct life_order {
   enum kind : uint8_t {
-    /// Comes with files: the bundle's manifest and code, one after the other;
-    /// the weights, if there are any, of which the bytes may be yet to come;
-    /// the process's end of each lane. Answered by a load_answer.
+    /// Loads a stage. Carries these files: the bundle's manifest and code,
+    /// concatenated; the weights, if any, which may still be arriving; the
+    /// process's end of each lane. Answered by a load_answer.
     load,
-    /// Some of the weights' bytes have come. Not answered.
+    /// A part of the weights has arrived. Not answered.
     part,
-    /// All of them have. Answered by a load_answer.
+    /// All weights have arrived. Answered by a load_answer.
     warm_up,
-    /// Comes with a model's file and one lane, on which it is answered: by
-    /// what parts.hpp writes.
+    /// Takes a model's file apart. Carries the file and one lane, on which the
+    /// answer follows: the parts as parts.hpp writes them.
     take_apart,
-    /// Comes with a stage's life line, on which its load follows, and a
-    /// connection to be closed when it has left: it is one of several that
-    /// share the process, which opens the GPU and is confined as the first
-    /// one's says. Not answered.
+    /// Adds a stage to a process that several share. Carries the stage's life
+    /// line, on which its load order follows, and a connection that the process
+    /// closes when the stage has left. The process opens the GPU and confines
+    /// itself as the first such order requires. Not answered.
     beside
   };
   kind what = load;
-  uint8_t trusted = 0;       ///< 1: somebody vouches for the code
-  uint8_t in_background = 0; ///< 1: to be loaded when nobody else has work
-  uint8_t on_gpu = 0;        ///< 1: there is a place
+  uint8_t trusted = 0;       ///< 1: operators are not checked
+  uint8_t in_background = 0; ///< 1: loads at low priority
+  uint8_t on_gpu = 0;        ///< 1: `place` is set
   gpu_place place;
-  uint64_t memory = 0; ///< bytes, beside the files'
+  uint64_t memory = 0; ///< bytes, besides the files
   uint32_t threads = 1;
   uint32_t lanes = 1;
-  uint64_t part_begin = 0; ///< in the file of the weights
+  uint64_t part_begin = 0; ///< offset in the file of the weights
   uint64_t part_bytes = 0;
   uint64_t packed_bytes = 0; ///< of manifest and code
   uint64_t manifest_bytes = 0;
   uint64_t weights_bytes = 0;
   uint64_t first_layer = 0;
   uint64_t last_layer = 0;
-  uint64_t max_batch = 0; ///< rows to warm up with; 0: not at all
-  // A layer_split, to take apart with.
+  uint64_t max_batch = 0; ///< rows of the warm-up; 0: none
+  // A layer_split, for take_apart.
   uint32_t depth = 0; ///< 0: none
   uint32_t inputs = 0;
   uint32_t first_count = 0;
@@ -105,28 +105,28 @@ struct life_order {
 };
 
 struct load_answer {
-  uint8_t loaded = 0;      ///< 0: no
-  uint8_t gpu_is_lost = 0; ///< 1: this process can run nothing there
+  uint8_t loaded = 0;      ///< 0: failed
+  uint8_t gpu_is_lost = 0; ///< 1: the process can no longer use its GPU
   int64_t load_ns = 0;
   int64_t warm_up_ns = 0;
-  int64_t cpu_ns = 0;     ///< of both, on all processors
-  uint64_t gpu_bytes = 0; ///< of a GPU's memory, that it takes
-  sentence text = {};     ///< why not; if loaded, why a warm-up failed
+  int64_t cpu_ns = 0;     ///< of load and warm-up, on all processors
+  uint64_t gpu_bytes = 0; ///< GPU memory that the stage occupies
+  sentence text = {};     ///< error; if loaded, why the warm-up failed
 };
 
 // -- node and process, on a lane ----------------------------------------------
 
 struct lane_order {
   enum kind : uint8_t {
-    run,  ///< what lies in that arena; or, once, take the file apart
-    fetch ///< the outputs that did not fit
+    run,  ///< run the arena's inputs; or, once, take the file apart
+    fetch ///< get the outputs that did not fit
   };
   kind what = run;
-  uint8_t meter = 0;  ///< 1: the answer is to say what memory it took
-  uint32_t arena = 0; ///< its number, below arena_pool::size
+  uint8_t meter = 0;  ///< 1: the answer shall have `peak`
+  uint32_t arena = 0; ///< number of the arena, below arena_pool::size
   uint32_t tensors = 0;
-  uint64_t room = 0;    ///< bytes of a new one, which comes with this; else 0
-  uint32_t threads = 0; ///< of this run
+  uint64_t room = 0;    ///< bytes of a new arena, sent with this; else 0
+  uint32_t threads = 0; ///< for this run
 };
 
 struct lane_answer {
@@ -134,16 +134,16 @@ struct lane_answer {
     done,
     failed,
     needs_room,
-    no_memory,  ///< of a GPU, for this
-    gpu_is_lost ///< this process can run nothing there any more, and ends
+    no_memory,  ///< of a GPU, for this run
+    gpu_is_lost ///< the process can no longer use its GPU, and ends
   };
   kind what = failed;
   uint32_t tensors = 0;
-  uint8_t keeps = 0;   ///< 1: the model goes on using this run's arena
-  uint64_t copied = 0; ///< bytes of outputs, into an arena
-  uint64_t room = 0;   ///< bytes of an arena that its outputs fit into
-  uint64_t peak = 0;   ///< bytes, if that was metered
-  sentence text = {};  ///< why it failed
+  uint8_t keeps = 0;   ///< 1: the model keeps using this run's arena
+  uint64_t copied = 0; ///< bytes of outputs copied into an arena
+  uint64_t room = 0;   ///< bytes of an arena that fits the outputs
+  uint64_t peak = 0;   ///< bytes, if `meter` was set
+  sentence text = {};  ///< the error
 };
 
 } // namespace millrace::confined

@@ -12,13 +12,13 @@ namespace millrace::confined {
 
 namespace {
 
-/// In this order.
+/// The tensors of the serialised parts, in this order.
 enum part_kind : uint8_t {
   inputs_part,   ///< a line "NAME TYPE" for each
   findings_part, ///< a line "rows TEXT", "state TEXT" or "output TEXT" for each
   layers_part,   ///< a layer_list, as YAML
-  code_part,     ///< of each layer, one after the other
-  weights_part,  ///< the parameters of all, as safetensors
+  code_part,     ///< of each layer, concatenated
+  weights_part,  ///< the parameters of all layers, as safetensors
   part_kinds
 };
 
@@ -27,11 +27,11 @@ struct layer_list {
   MILLRACE_FIELDS(layer_list, layers)
 };
 
-/// Of what forward takes, and of layers; longer is no list of such.
+/// Upper limits of the texts of inputs and layers.
 constexpr size_t most_input_text = 64 << 10;
 constexpr size_t most_layer_text = 4 << 20;
 
-/// What TorchScript calls an argument.
+/// Whether TorchScript could name an argument so.
 bool is_argument_name(std::string_view x) {
   return !x.empty() && x.size() <= 255
          && std::all_of(x.begin(), x.end(), [](unsigned char c) {
@@ -56,7 +56,7 @@ result<std::vector<model_parts::input>> read_inputs(std::string_view text) {
   return out;
 }
 
-/// Texts that a terminal may show.
+/// Reads findings; characters that control a terminal are refused.
 result<void> read_findings(std::string_view text, model_parts& to) {
   if (text.size() > most_input_text)
     return error{ec::bad_request, "more was found in it than can be read"};
@@ -72,7 +72,7 @@ result<void> read_findings(std::string_view text, model_parts& to) {
   return {};
 }
 
-/// Each layer with its share of the code and the parameters.
+/// Creates each layer with its share of the code and the parameters.
 result<std::vector<model_parts::layer>>
 read_layers(const std::string& text, std::string_view code,
             std::vector<named_tensor> weights) {
@@ -87,7 +87,8 @@ read_layers(const std::string& text, std::string_view code,
     auto left = static_cast<uint64_t>(weights.end() - next);
     if (x.code_bytes > code.size() || x.parameters > left)
       return error{ec::bad_request,
-                   "its layer " + shown(x.name) + " has more than there is"};
+                   "its layer " + shown(x.name)
+                     + " has more code or parameters than the file"};
     auto end = next + static_cast<std::ptrdiff_t>(x.parameters);
     out.push_back(
       {std::move(x.name),
@@ -105,19 +106,19 @@ read_layers(const std::string& text, std::string_view code,
 
 } // namespace
 
-result<tensor_list> write_parts(model_parts x) {
+result<tensor_list> write_parts(model_parts parts) {
   std::string texts[part_kinds];
-  for (auto& input : x.inputs)
+  for (auto& input : parts.inputs)
     texts[inputs_part] += input.name + " " + input.type + "\n";
-  for (auto& finding : x.couples_rows)
+  for (auto& finding : parts.couples_rows)
     texts[findings_part] += "rows " + finding + "\n";
-  for (auto& finding : x.keeps_state)
+  for (auto& finding : parts.keeps_state)
     texts[findings_part] += "state " + finding + "\n";
-  for (auto& name : x.outputs)
+  for (auto& name : parts.outputs)
     texts[findings_part] += "output " + name + "\n";
   layer_list list;
   std::vector<named_tensor> all;
-  for (auto& layer : x.layers) {
+  for (auto& layer : parts.layers) {
     layer_info info;
     info.name = std::move(layer.name);
     info.code_bytes = layer.code.size();
@@ -126,7 +127,7 @@ result<tensor_list> write_parts(model_parts x) {
     for (auto& value : layer.gives)
       info.gives.push_back({std::move(value), {}, {}, {}});
     texts[code_part] += layer.code;
-    // Names are unique in a file; those of layers need not be.
+    // Names are unique in a file, but not across layers.
     auto prefix = std::to_string(list.layers.size()) + "/";
     for (auto& p : layer.parameters)
       all.push_back({prefix + p.name, std::move(p.value)});

@@ -4,14 +4,14 @@
 #include "models/backend/backend.hpp"
 
 /// \file
-/// A model file's parts on their way out of the confined process that took it
-/// apart: tensors of bytes.
+/// Serialises the parts of a model file, to pass them out of the confined
+/// process that took the file apart: tensors of bytes.
 namespace millrace::confined {
 
-result<tensor_list> write_parts(model_parts x);
+result<tensor_list> write_parts(model_parts parts);
 
-/// What a process has written, which may be anything.
-/// Errors: bad_request, internal, with what was found.
+/// Parses the output of a process, which may be invalid.
+/// Errors: bad_request, internal, with the found value.
 result<model_parts> read_parts(const tensor_list& xs);
 
 } // namespace millrace::confined

@@ -13,7 +13,7 @@ process_state look_at(pid_t process) {
   process_state out;
   auto text = read_file("/proc/" + std::to_string(process) + "/stat", 4096);
   auto name_end = text ? text->rfind(')') : std::string::npos;
-  if (name_end == std::string::npos) // the name may hold anything
+  if (name_end == std::string::npos) // the process name may contain ')'
     return out;
   std::istringstream in{text->substr(name_end + 1)};
   std::string state, ignored;

@@ -6,16 +6,17 @@
 
 namespace millrace::confined {
 
-/// What the system says of a process.
+/// State of a process, from proc(5).
 struct process_state {
   bool stopped = false; ///< by a signal, or a debugger
   long threads = 0;
 };
 
-/// By proc(5), stat; of one that is gone nothing.
+/// Reads proc(5), stat; all fields are zero for a process that has ended.
 process_state look_at(pid_t process);
 
-/// Bytes of memory that it has to itself, by proc(5), statm; likewise.
+/// Bytes of the process's private memory, by proc(5), statm; 0 for a process
+/// that has ended.
 uint64_t private_bytes_of(pid_t process);
 
 } // namespace millrace::confined

@@ -7,25 +7,25 @@
 
 namespace millrace::confined {
 
-/// A run of so many times what one of its size takes has no end, if its
-/// deadline has passed.
+/// A run past its deadline that takes this many times the usual time of its
+/// size counts as endless.
 inline constexpr int patience = 4;
 
-/// When a run's process is ended over it.
+/// When a run causes its process to be ended.
 struct run_end {
   timestamp at;
   std::stop_token unwanted;
-  timestamp at_unwanted; ///< if that is said
-  ec blame;              ///< what its process's end is, if it is too late
+  timestamp at_unwanted; ///< if `unwanted` is requested
+  ec blame;              ///< error code of the process's end in that case
 
   bool is_over(timestamp now) const {
     return now >= at || (unwanted.stop_requested() && now >= at_unwanted);
   }
 };
 
-/// One that nobody waits for, or that is late, holds up others: what they would
-/// wait for the process's next life is the price of its end. `longest` is what
-/// any run may take. Pure.
+/// Computes when to end the process of a run. A late or cancelled run delays
+/// others; to end the process costs them one load, so the run may take at least
+/// that long. `longest` is the limit of any run. Pure.
 inline run_end end_of_run(const run_limits& limits, timestamp started,
                           nanoseconds load_cost, nanoseconds longest) {
   auto patient = started + patience * limits.usual;

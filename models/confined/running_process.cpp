@@ -12,27 +12,27 @@ namespace millrace::confined {
 
 namespace {
 
-/// Since the last time that it was there.
+/// How long a stage stays suspect.
 constexpr auto suspected = 1min;
 
-/// What a stage takes of addresses, beside its weights and its threads' stacks.
+/// Address space of a stage, besides its weights and its threads' stacks.
 constexpr uint64_t beside_weights = 32 << 20;
 constexpr uint64_t stack = 8 << 20;
 
-/// A process that has left orders unread for so long does not listen.
+/// A process that reads no orders for this time does not listen.
 constexpr auto unread = 1s;
 
-/// A stage that was done with so long ago, and has not left, does something
-/// that may have no end.
+/// A stage that has not ended this long after leave() may run something
+/// endless.
 constexpr auto slow_to_leave = 10s;
 
-/// Looks at a stopped process until it is given up.
+/// Consecutive checks that find a process stopped before it is ended.
 constexpr int stopped_looks = 3;
 
 /// glibc gives threads heaps of 64 MiB.
 constexpr uint64_t all_heaps = uint64_t{most_heaps} * (64 << 20);
 
-/// Pools of LibTorch's own, on all processors.
+/// Threads of LibTorch's own pools, for all processors.
 long threads_of_pools() {
   return 64 + 2 * ::sysconf(_SC_NPROCESSORS_ONLN);
 }
@@ -100,9 +100,9 @@ running_process::add_guest(const std::string& stage, const life_order& how,
   auto order = how;
   order.what = life_order::beside;
   std::array files{life->second.get(), presence->second.get()};
-  if (has_ended_
+  if (life_ == process_life::ended
       || !send_record(child_.life_line, order, files, steady_now() + unread)) {
-    is_closed_ = true;
+    close_locked();
     return error{ec::unavailable, "the process has ended, or does not listen"};
   }
   guests_.push_back(
@@ -139,12 +139,17 @@ bool running_process::has_too_much_memory() {
 
 void running_process::close() {
   std::lock_guard guard{mutex_};
-  is_closed_ = true;
+  close_locked();
+}
+
+void running_process::close_locked() {
+  if (life_ == process_life::open)
+    life_ = process_life::closed;
 }
 
 bool running_process::takes_others() {
   std::lock_guard guard{mutex_};
-  return !is_closed_ && !has_ended_ && !wait_for(child_.ended, steady_now())
+  return life_ == process_life::open && !wait_for(child_.ended, steady_now())
          && std::none_of(guests_.begin(), guests_.end(),
                          [](auto& x) { return x.lingers(); });
 }
@@ -172,7 +177,7 @@ process_end running_process::end(std::string_view why, bool known) {
 }
 
 void running_process::kill_locked(std::string_view why, bool known) {
-  if (std::exchange(has_ended_, true))
+  if (std::exchange(life_, process_life::ended) == process_life::ended)
     return;
   status_ = parent_.end(child_);
   why_ = why;
@@ -216,7 +221,7 @@ result<process_source::entry> process_source::enter(const std::string& stage,
       suspect(x);
   auto shared = shared_ && !is_suspect(stage);
   if (!shared)
-    guard.unlock(); // forks wait for nobody
+    guard.unlock(); // forks run in parallel
   else if (now_ && now_->takes_others())
     if (auto joined = join(now_); joined || now_->takes_others())
       return joined;

@@ -16,18 +16,30 @@
 
 namespace millrace::confined {
 
-/// What became of a process, and of a stage in it.
+/// How a process ended, for a stage in it.
 struct process_end {
   std::string text;
-  ec code;           ///< cancelled: the stage is not known to be the cause
-  bool known = true; ///< whether anybody is
+  ec code;           ///< cancelled: this stage is not known to be the cause
+  bool known = true; ///< whether the cause is known
 };
 
-/// Of a process that nobody here has ended.
+/// Reason of an end that this node did not cause.
 constexpr std::string_view by_itself{};
 
-/// A confined process: of one stage, or `shared` by those that come while it
-/// lives. It ends with the last one that leaves. Any thread.
+/// Life of a confined process:
+///
+///     open ──close, or a stage could not enter──▶ closed
+///       └──────────┬─────────────────────────────────┘
+///                  ▼ end(), by the first caller
+///                ended
+enum class process_life : uint8_t {
+  open,   ///< stages may enter
+  closed, ///< its stages continue; no further stage may enter
+  ended   ///< killed, or found to have ended
+};
+
+/// A confined process: of one stage, or `shared` by the stages that enter while
+/// it lives. It ends with the last stage that leaves. Any thread.
 class running_process {
 public:
   running_process(template_process& parent, confined_child child, bool shared)
@@ -38,46 +50,46 @@ public:
   running_process(const running_process&) = delete;
   running_process& operator=(const running_process&) = delete;
 
-  /// What a stage has of a process that it has entered.
+  /// Handle of a stage in a process that it has entered.
   struct entry {
     file_descriptor life_line;
-    uint64_t number = 0; ///< it leaves by
+    uint64_t number = 0; ///< for leave()
   };
 
-  /// For a stage of that name, which may have so many threads of its own. `how`
-  /// says what a process that is shared may do, if it is the first. Errors:
-  /// unavailable, when it has ended; overloaded, where others take what memory
-  /// it may have, for at its end anything may fail.
+  /// Adds a stage, which may have `threads` threads. For a shared
+  /// process, the first stage's `how` sets the rights of the process.
+  /// Errors: unavailable when the process has ended; overloaded when the other
+  /// stages may need the memory: without it they would fail, too.
   result<entry> enter(const std::string& stage, const life_order& how,
                       size_t threads);
 
-  /// A stage that has entered may have `threads` threads from now on. Its limit
-  /// does not fall: LibTorch keeps threads that it has started.
+  /// Allows `threads` threads for a stage from now on. The limit never falls:
+  /// LibTorch keeps the threads that it has started.
   void expect_threads(uint64_t number, size_t threads);
 
-  /// One that has entered is done with it.
+  /// Removes a stage.
   void leave(uint64_t number);
 
-  /// From now on nobody else enters it.
+  /// No further stage may enter.
   void close();
   bool takes_others();
 
-  /// Stages that were done with it long ago, and something of which goes on:
-  /// while there are some it takes no others.
+  /// Stages that left long ago but still run something. While there are some,
+  /// no further stage may enter.
   std::vector<std::string> lingering();
 
   /// Whether it has more threads than LibTorch might start for its stages.
   bool is_crowded();
 
-  /// Whether it has more memory than it may take, where the system does not see
-  /// to that: see confine().
+  /// Whether it has more memory than allowed, in cases where the system does
+  /// not enforce that: see confine().
   bool has_too_much_memory();
 
-  /// By a signal.
+  /// Whether a signal has stopped it.
   bool is_stopped() const { return look_at(child_.id).stopped; }
 
-  /// Kills it, the first time: then why counts, and whether that is `known` to
-  /// be the doing of the stage that says so, and of no other.
+  /// Kills the process. Only the first call counts. `known`: the calling stage
+  /// alone is the cause.
   process_end end(std::string_view why, bool known);
 
   bool is_shared() const { return shared_; }
@@ -87,50 +99,50 @@ private:
   struct guest {
     uint64_t number;
     std::string stage;
-    file_descriptor left; ///< readable once it has, with these
+    file_descriptor left; ///< readable once the stage has left
     size_t threads = 0;
     uint64_t memory = 0;         ///< address space
-    timestamp done = far_future; ///< since when it should be gone
+    timestamp done = far_future; ///< far_future, or when leave() was called
     bool lingers() const;
   };
 
   result<entry> add_guest(const std::string& stage, const life_order& how,
                           size_t threads);
   void forget_who_left();
+  void close_locked();
   void kill_locked(std::string_view why, bool known);
 
   template_process& parent_;
   const bool shared_;
   std::mutex mutex_;
-  confined_child child_; ///< its life line guarded
-  size_t stages_ = 0;    ///< guarded; that have not left
-  size_t threads_ = 0;   ///< guarded; of all that are there
-  uint64_t limit_ = 0;   ///< guarded; of its address space: the first one's
-  uint64_t most_memory_ = UINT64_MAX; ///< guarded; likewise, with a GPU
-  uint64_t memory_ = 0;       ///< guarded; of that, what guests may take
+  confined_child child_; ///< its life line is guarded
+  size_t stages_ = 0;    ///< guarded; stages that have not left
+  size_t threads_ = 0;   ///< guarded; of all stages
+  uint64_t limit_ = 0;   ///< guarded; of the address space; by the first stage
+  uint64_t most_memory_ = UINT64_MAX; ///< guarded; with a GPU; likewise
+  uint64_t memory_ = 0;       ///< guarded; address space that guests may use
   std::vector<guest> guests_; ///< guarded
   uint64_t last_guest_ = 0;   ///< guarded
-  // All of them guarded:
-  bool is_closed_ = false;
-  bool has_ended_ = false;
-  std::optional<int> status_; ///< as waitpid(2) has it, if somebody knows
-  std::string why_;           ///< said by who has ended it
-  bool known_ = false;        ///< that this was its doing
+  // Guarded, as all fields below:
+  process_life life_ = process_life::open;
+  std::optional<int> status_; ///< as in waitpid(2), if known
+  std::string why_;           ///< from the first end()
+  bool known_ = false;        ///< from the first end()
 };
 
-/// Between two looks at a process that runs something.
+/// Interval between two checks of a process during a run.
 constexpr auto look_again = 100ms;
 
-/// Looks at a process again and again.
+/// Checks a process repeatedly.
 class process_watch {
 public:
   explicit process_watch(running_process& at) : at_(at) {}
 
-  /// Why it is to be ended; empty, if there is nothing.
+  /// The reason to end the process; empty: none.
   std::string_view look();
 
-  /// Its next word on that line, within that time, unless it is to be ended:
-  /// see why().
+  /// Receives the next record on that line, until `until` or until there is a
+  /// reason to end the process: see why().
   template <class Record>
   received hear(const file_descriptor& line, Record& to, timestamp until) {
     for (;;) {
@@ -144,18 +156,18 @@ public:
     }
   }
 
-  /// As look() has said in hear().
+  /// The reason that ended hear(); empty: none.
   std::string_view why() const { return why_; }
 
 private:
   running_process& at_;
-  int stopped_ = 0; ///< looks at which it was, without a break
+  int stopped_ = 0; ///< consecutive checks that found it stopped
   std::string_view why_;
 };
 
-/// Where stages get their processes: each a new one, or all of them the same,
-/// as long as it lives, but for those that may be what ended the last one. Any
-/// thread.
+/// Provides stages with processes: a new one each, or one shared process while
+/// it lives. Stages that may have ended the last shared process get their own.
+/// Any thread.
 class process_source {
 public:
   process_source(template_process& parent, bool shared)
@@ -168,14 +180,14 @@ public:
     uint64_t number = 0; ///< as in running_process::entry
   };
 
-  /// A process for one more stage. Takes as long as a fork. Errors:
-  /// unavailable.
+  /// Enters a process with one more stage. May take as long as a fork.
+  /// Errors: unavailable.
   result<entry> enter(const std::string& stage, const life_order& how,
                       size_t threads);
 
-  /// That stage had something to do in a shared process that ended, and nobody
-  /// knows whose doing that was: for a minute it gets processes of its own, so
-  /// that the next time somebody does.
+  /// Notes that a shared process ended from an unknown cause while this stage
+  /// was active in it. For a minute the stage gets processes of its own, so
+  /// that the cause of a further end is known.
   void suspect(const std::string& stage);
 
 private:
@@ -184,9 +196,9 @@ private:
   template_process& parent_;
   const bool shared_;
   std::mutex mutex_;
-  std::shared_ptr<running_process> now_;      ///< guarded; that is shared
-  std::mutex suspects_mutex_;                 ///< which waits for no fork
-  std::map<std::string, timestamp> suspects_; ///< guarded by that; until when
+  std::shared_ptr<running_process> now_;      ///< guarded; the shared process
+  std::mutex suspects_mutex_;                 ///< not held during a fork
+  std::map<std::string, timestamp> suspects_; ///< guarded by it; expiry times
 };
 
 } // namespace millrace::confined

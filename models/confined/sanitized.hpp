@@ -3,8 +3,8 @@
 
 namespace millrace::confined {
 
-/// Whether a sanitizer is compiled in: these map terabytes of shadow, look at
-/// /proc and say on stderr what they found.
+/// Whether a sanitizer is compiled in: sanitizers map terabytes of shadow
+/// memory, read /proc, and report on stderr.
 #if defined(MILLRACE_SANITIZED_ADDRESS) || defined(MILLRACE_SANITIZED_THREAD)
 inline constexpr bool sanitized = true;
 #else

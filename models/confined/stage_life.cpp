@@ -11,11 +11,11 @@
 #include <sys/mman.h>
 #include <vector>
 
+#include "models/backend/warm_up.hpp"
 #include "models/confined/confinement.hpp"
 #include "models/confined/lane.hpp"
 #include "models/confined/parts.hpp"
 #include "models/crossing.hpp"
-#include "models/device/warm_up.hpp"
 #include "runtime/worker_thread.hpp"
 #include "runtime/yaml_record.hpp"
 
@@ -23,15 +23,15 @@ namespace millrace::confined {
 
 namespace {
 
-/// That this process has had, of all processors.
+/// Processor time of this process, on all processors.
 nanoseconds processor_time() {
   timespec x{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &x);
   return std::chrono::seconds{x.tv_sec} + nanoseconds{x.tv_nsec};
 }
 
-/// So many bytes of a file, which the node says that it has: it may not be
-/// asked any more.
+/// Maps `bytes` bytes of a file. The node gives the size: fstat(2) is not
+/// allowed here.
 result<shared_bytes> map(const file_descriptor& file, size_t bytes,
                          bool to_write) {
   if (bytes == 0)
@@ -48,11 +48,10 @@ result<shared_bytes> map(const file_descriptor& file, size_t bytes,
                       std::move(owner)};
 }
 
-/// The bundle that an order brings, as if it had been opened here. The node has
-/// read and verified all of it but the outputs, which a trial run is to learn.
-/// `weights` gets the file of these, as this process alone has them: what it
-/// writes there nobody else sees, and a page that it does not write is the
-/// node's. (QUART's forked copies of parameters, QU-40.)
+/// The bundle that an order brings. The node has read and verified it.
+/// `weights` gets a private mapping of the weights file: pages that this
+/// process writes are copies, all others are shared with the node. (QUART's
+/// forked copies of parameters, QU-40.)
 result<bundle> receive_bundle(const life_order& order,
                               const std::vector<file_descriptor>& files,
                               shared_bytes& weights) {
@@ -81,7 +80,7 @@ result<bundle> receive_bundle(const life_order& order,
   return out;
 }
 
-/// A model's file as what it is taken apart into.
+/// Takes a model's file apart; returns the serialised parts.
 result<tensor_list> take_apart(backend& runner, const mapped_file& file,
                                const life_order& order) {
   std::optional<layer_split> how;
@@ -103,11 +102,11 @@ public:
       order_(order) {}
 
   ~stage_life() {
-    if (stage_) // or lanes would wait for what will not come
+    if (stage_) // ends all waits of lanes for parameters
       stage_->give_up_parameters();
   }
 
-  /// Where there is no memory for it, or no thread, it ends before it begins.
+  /// Runs the stage. Out of memory or threads, it answers with an error.
   void live(std::vector<file_descriptor> files) {
     load_answer answer;
     try {
@@ -135,7 +134,8 @@ private:
     static_cast<void>(receive_record(life_, never));
   }
 
-  /// Whether that went well, and the node has heard.
+  /// Sends the answer. Returns whether the step succeeded and the answer was
+  /// sent.
   bool tell(const result<void>& done, load_answer& answer) {
     answer.loaded = static_cast<bool>(done);
     if (!done)
@@ -175,8 +175,8 @@ private:
     return done;
   }
 
-  /// In the background that is when nobody else wants the processor: on a
-  /// thread, for one that has given its turn away does not get it back.
+  /// Runs the job; at low priority on a thread of its own, because a thread
+  /// that has lowered its priority cannot raise it again.
   template <class F>
   result<void> where_it_may(F job) {
     if (!aside_)
@@ -201,7 +201,8 @@ private:
     return {};
   }
 
-  /// What fails of it fails again when all is there.
+  /// Passes a part of the weights on. A failure recurs when all parts are
+  /// present.
   void take_part(const life_order& x) {
     auto all = weights_.view();
     if (x.part_begin <= all.size() && x.part_bytes <= all.size() - x.part_begin)
@@ -228,9 +229,9 @@ private:
     return done;
   }
 
-  /// Where that is wanted: on one lane, for they take turns, a pass that waits
-  /// for its parameters, layer by layer. What fails of it fails again when all
-  /// is there.
+  /// Starts the warm-up early on one lane, if pipelined loading is on: a pass
+  /// that waits for its parameters, layer by layer. One lane suffices, for
+  /// passes take turns on the GPU. A failure recurs when all parts are present.
   void begin_warm_up() {
     if (order_.on_gpu == 0 || !order_.place.pipelined || order_.max_batch == 0
         || order_.in_background != 0)
@@ -247,7 +248,7 @@ private:
     runner_->enter_thread(static_cast<int>(order_.threads));
   }
 
-  /// Others in this process may go on without it.
+  /// Turns bad_alloc into an error: other stages of this process go on.
   template <class F>
   static auto where_memory_ends(F f) -> decltype(f()) {
     try {
@@ -277,7 +278,7 @@ private:
     });
   }
 
-  /// A lane's each: all that there is room for, or none.
+  /// Starts a thread for each lane; all or none.
   void start_threads() {
     for (size_t i = 0; i < ends_.size(); ++i) {
       threads_.push_back(
@@ -286,7 +287,7 @@ private:
     }
   }
 
-  /// How far the lanes are, which may outlive what began them.
+  /// Progress of the lanes' start; may outlive start_lanes().
   struct start {
     explicit start(std::ptrdiff_t lanes) : left(lanes) {}
     std::latch left;
@@ -294,8 +295,8 @@ private:
     result<void> outcome; ///< guarded
   };
 
-  /// Each lane pays its own first calls before it serves, unless that was done
-  /// aside.
+  /// Runs each lane's first calls before it serves, unless the low-priority
+  /// thread did the warm-up.
   result<void> start_lanes() {
     auto all =
       std::make_shared<start>(static_cast<std::ptrdiff_t>(ends_.size()));
@@ -327,18 +328,19 @@ private:
   process_environment& environment_;
   const file_descriptor& life_;
   const life_order order_;
-  std::shared_ptr<backend> runner_;   ///< the template has loaded it
+  std::shared_ptr<backend> runner_;   ///< loaded by the template
   std::vector<file_descriptor> ends_; ///< of the lanes
   std::shared_ptr<const bundle> content_;
-  shared_bytes weights_;               ///< the file
-  std::optional<worker_thread> aside_; ///< what is loaded in the background
+  shared_bytes weights_;               ///< mapped file of the weights
+  std::optional<worker_thread> aside_; ///< runs loads at low priority
   std::unique_ptr<loaded_stage> stage_;
   std::mutex warm_up_mutex_;
-  std::string warm_up_error_; ///< guarded; of the model's own
-  std::vector<std::unique_ptr<worker_thread>> threads_; ///< a lane's each
+  std::string warm_up_error_; ///< guarded; the model's own error
+  std::vector<std::unique_ptr<worker_thread>> threads_; ///< one per lane
 };
 
-/// Which takes files, and of its share CUDA reads before it is opened.
+/// Opens the GPU, before the process gives up file access. CUDA reads the MPS
+/// share from the environment when it is opened.
 result<void> open_gpu(backend& runner, const gpu_place& place) {
   if (place.sharing == gpu_sharing::mps && place.share > 0)
     ::setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
@@ -358,18 +360,18 @@ result<void> give_up_rights(const life_order& x) {
   auto shared = x.what == life_order::beside;
   if (auto done = confine({x.memory}, on_gpu, shared); !done)
     return done;
-  // LibTorch makes its threads anew in a forked process, as long as nobody else
-  // asks for them meanwhile (c10::pthreadpool()).
+  // LibTorch makes its threads anew in a forked process, if no other thread
+  // uses the pool at that time (c10::pthreadpool()).
   (*runner)->enter_thread(static_cast<int>(x.threads));
   return {};
 }
 
 } // namespace
 
-result<void> process_environment::prepare(const life_order& x) {
+result<void> process_environment::prepare(const life_order& order) {
   std::lock_guard guard{mutex_};
   if (!prepared_)
-    prepared_ = nobody_ ? give_up_rights(x) : nobody_;
+    prepared_ = nobody_ ? give_up_rights(order) : nobody_;
   return *prepared_;
 }
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
-extern "C" { // which glibc 2.36 forgets to say
+extern "C" { // missing in the headers of glibc 2.36
 #include <sys/pidfd.h>
 }
 
@@ -21,22 +21,22 @@ namespace millrace::confined {
 
 namespace {
 
-/// A LibTorch from a slow disk.
+/// Limit of a start; LibTorch may be loaded from a slow disk.
 constexpr auto start_limit = 60s;
 
-/// A fork, on a machine that is busy.
+/// Limit of a fork on a busy machine.
 constexpr auto answer_limit = 10s;
 
-/// Those that stand still, with the processes that they have forked.
+/// Unresponsive templates that are kept, with their forked processes.
 constexpr size_t most_silent = 2;
 
-/// The end of a process that gives much memory back.
+/// Limit of the end of a process that frees much memory.
 constexpr auto end_limit = 2s;
 
-/// The descriptor that the template finds its connection at.
+/// The template's descriptor of its connection to the node.
 constexpr int connection_there = 3;
 
-/// What of the environment it gets.
+/// Prefixes of the environment variables that are passed to the template.
 constexpr std::string_view passed_on[] = {"MILLRACE_BACKEND=",
                                           "LD_LIBRARY_PATH=",
                                           "OPENBLAS_",
@@ -67,7 +67,7 @@ error refused(const std::string& program, const std::string& why) {
   return {ec::unavailable, "cannot start " + program + ": " + why};
 }
 
-/// Its number stays its own until the template is told to forget it.
+/// The process id stays valid until the template gets an order to forget it.
 result<confined_child> watched(pid_t id, file_descriptor life_line) {
   if (id <= 0)
     return error{ec::unavailable, "the system forks no more processes"};
@@ -82,13 +82,14 @@ result<confined_child> watched(pid_t id, file_descriptor life_line) {
 
 template_process::one::~one() {
   connection = file_descriptor{};
-  if (id > 0) { // its processes end with it
+  if (id > 0) { // ends the forked processes too
     ::kill(id, SIGKILL);
     ::waitpid(id, nullptr, 0);
   }
 }
 
-/// What it says later would answer another order.
+/// Sets an unresponsive template aside: a late answer would be taken for the
+/// answer to another order.
 void template_process::leave_locked() {
   silent_.push_back(std::exchange(now_, std::make_unique<one>()));
   if (silent_.size() > most_silent)
@@ -163,7 +164,8 @@ bool template_process::ask(const template_order& order,
 result<confined_child> template_process::fork() {
   std::lock_guard guard{mutex_};
   for (auto tries = 2; tries > 0; --tries) {
-    auto life = make_connection(); // what was asked in vain has lost its own
+    // A failed attempt has used up its connection.
+    auto life = make_connection();
     if (!life)
       return life.failure();
     std::array files{life->second.get()};
@@ -176,21 +178,20 @@ result<confined_child> template_process::fork() {
   return refused(program_path(), "it ended at once");
 }
 
-std::optional<int> template_process::end(const confined_child& x) {
-  ::pidfd_send_signal(x.ended.get(), SIGKILL, nullptr, 0);
-  auto has_ended = wait_for(x.ended, steady_now() + end_limit);
+std::optional<int> template_process::end(const confined_child& child) {
+  ::pidfd_send_signal(child.ended.get(), SIGKILL, nullptr, 0);
+  auto has_ended = wait_for(child.ended, steady_now() + end_limit);
   std::lock_guard guard{mutex_};
   template_answer answer;
-  if (!ask({template_order::forget, x.id}, {}, answer) || !has_ended
-      || answer.process != x.id)
+  if (!ask({template_order::forget, child.id}, {}, answer) || !has_ended
+      || answer.process != child.id)
     return std::nullopt;
   return answer.status;
 }
 
 std::string end_text(std::optional<int> status) {
   if (!status)
-    return "a status that nobody knows, for what it was forked from has ended,"
-           " too";
+    return "an unknown status, because its template has ended, too";
   if (WIFSIGNALED(*status)) {
     auto* name = ::sigabbrev_np(WTERMSIG(*status));
     return name == nullptr ? "signal " + std::to_string(WTERMSIG(*status))

@@ -16,35 +16,36 @@ namespace millrace::confined {
 /// A process that a template has forked.
 struct confined_child {
   pid_t id = 0;
-  file_descriptor ended;     ///< readable once it has: see pidfd_open(2)
-  file_descriptor life_line; ///< it has the other end
+  file_descriptor ended;     ///< readable once it has ended: see pidfd_open(2)
+  file_descriptor life_line; ///< the process has the other end
 };
 
-/// A node's hold on the template of its confined processes: a program that has
-/// loaded the backend and forks, so that a process costs milliseconds and not
-/// the half second that LibTorch takes. For any thread; a call takes as long as
-/// a fork or an end does.
+/// The node's handle of the template of its confined processes: a program that
+/// has loaded the backend and forks, so that a new process takes milliseconds
+/// instead of the half second of loading LibTorch. Any thread; a call takes as
+/// long as a fork or the end of a process.
 class template_process {
 public:
-  /// `with_gpus`: its processes will use some.
+  /// `with_gpus`: its processes will use GPUs.
   explicit template_process(bool with_gpus = false) : with_gpus_(with_gpus) {}
-  /// Starts it, and waits until it is able. Its environment has what a backend
-  /// reads and nothing else: no keys.
-  /// Errors: unavailable, with its own or the system's reason.
+  /// Starts the template and waits until it can fork. Its environment has the
+  /// variables that a backend reads and no others: no keys.
+  /// Errors: unavailable, with the template's or the system's reason.
   result<void> start();
 
-  /// The backend that it has loaded, as that describes itself.
+  /// The description of the backend that it has loaded.
   std::string backend() const;
 
-  /// Forks a process; a template that has ended is started again. One that has
-  /// stood still for ten seconds is left as it is, for its processes need it no
-  /// more, and another started. Errors: unavailable.
+  /// Forks a process. A template that has ended is started again. A template
+  /// that does not answer for ten seconds is set aside, with its processes
+  /// still running, and another is started.
+  /// Errors: unavailable.
   result<confined_child> fork();
 
-  /// Kills a process, if it lives, at once whatever its template does, and
-  /// returns how it ended, as waitpid(2) has it. Nothing when it takes the
-  /// kernel more than two seconds, or nobody knows any more.
-  std::optional<int> end(const confined_child& x);
+  /// Kills a process at once, whatever the state of its template, and returns
+  /// its status, as in waitpid(2). Nothing when its end takes more than two
+  /// seconds, or its template has ended.
+  std::optional<int> end(const confined_child& child);
 
 private:
   struct one {
@@ -66,7 +67,7 @@ private:
   std::string backend_;
 };
 
-/// "SIGSEGV", "exit status 1": how a process ended.
+/// How a process ended: "SIGSEGV", "exit status 1".
 std::string end_text(std::optional<int> status);
 
 } // namespace millrace::confined

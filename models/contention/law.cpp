@@ -95,7 +95,7 @@ private:
   std::vector<double> slowdowns_; ///< with 1, 2, 3 and so on batches
 };
 
-/// A number for each neighbour, by the two models.
+/// A number for each neighbour, by the pair of models.
 class contention_of_pairs : public contention_law {
 public:
   double slowdown(std::span<const running_batch> all,
@@ -109,7 +109,7 @@ public:
   }
 
 private:
-  /// Of a pair MODEL+NEIGHBOUR, at least 0.
+  /// For a pair MODEL+NEIGHBOUR, at least 0.
   virtual double extra(const std::string& pair) const = 0;
 };
 
@@ -146,8 +146,8 @@ private:
 
 } // namespace
 
-std::string_view metric_of(contention_kind x) {
-  switch (x) {
+std::string_view metric_of(contention_kind kind) {
+  switch (kind) {
   case contention_kind::bandwidth:
     return "bandwidth_share";
   case contention_kind::wsm:
@@ -158,24 +158,26 @@ std::string_view metric_of(contention_kind x) {
 }
 
 std::unique_ptr<contention_law>
-make_contention_law(const contention_settings& x, uint64_t seed) {
-  switch (x.model) {
+make_contention_law(const contention_settings& settings, uint64_t seed) {
+  switch (settings.model) {
   case contention_kind::none:
     break;
   case contention_kind::linear:
-    return std::make_unique<linear_contention>(x.slowdown);
+    return std::make_unique<linear_contention>(settings.slowdown);
   case contention_kind::bandwidth:
-    return std::make_unique<bandwidth_contention>(x.exponent);
+    return std::make_unique<bandwidth_contention>(settings.exponent);
   case contention_kind::pairwise:
-    return std::make_unique<pairwise_contention>(x.pairs);
+    return std::make_unique<pairwise_contention>(settings.pairs);
   case contention_kind::power:
-    return std::make_unique<power_contention>(x.factor, x.exponent);
+    return std::make_unique<power_contention>(settings.factor,
+                                              settings.exponent);
   case contention_kind::wsm:
-    return std::make_unique<wsm_contention>(x.kappa);
+    return std::make_unique<wsm_contention>(settings.kappa);
   case contention_kind::table:
-    return std::make_unique<table_contention>(x.slowdowns);
+    return std::make_unique<table_contention>(settings.slowdowns);
   case contention_kind::drawn:
-    return std::make_unique<drawn_contention>(x.extra_min, x.extra_max, seed);
+    return std::make_unique<drawn_contention>(settings.extra_min,
+                                              settings.extra_max, seed);
   }
   return std::make_unique<no_contention>();
 }

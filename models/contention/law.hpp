@@ -77,7 +77,7 @@ struct contention_settings {
   }
 };
 
-/// A running batch, as laws of contention see it.
+/// A running batch, as input of a law of contention.
 struct running_batch {
   std::string_view model;
   double rows = 1;
@@ -91,18 +91,19 @@ struct running_batch {
   }
 };
 
-/// How many times as long as alone a batch takes beside others. Pure.
+/// Computes the slowdown of a batch by concurrent batches: its time relative to
+/// its time alone. Pure.
 class contention_law {
 public:
   virtual ~contention_law() = default;
 
-  /// At least 1. `all` holds the batch itself, too, at `which`.
+  /// At least 1. `all` includes the batch itself, at index `which`.
   virtual double slowdown(std::span<const running_batch> all,
                           size_t which) const = 0;
 };
 
 /// The metric of a profile that a law needs; empty: none.
-std::string_view metric_of(contention_kind x);
+std::string_view metric_of(contention_kind kind);
 
 /// Sources:
 /// - `bandwidth` with exponent 0: PALDIA, 4.1, equation 1, interference term
@@ -112,9 +113,9 @@ std::string_view metric_of(contention_kind x);
 /// - `wsm`: interference framework, 4.3 and 5.4, observation 4, which gives the
 ///   one figure that kappa 0.38 is fitted to; metric wsm_percent.
 /// - `linear`, `pairwise` and `table`: what a profiler can measure.
-/// `seed`: of drawn slowdowns; a pair gets the same one in whatever order pairs
-/// meet.
+/// `seed`: of drawn slowdowns; a pair gets the same slowdown independent of the
+/// order in which pairs occur.
 std::unique_ptr<contention_law>
-make_contention_law(const contention_settings& x, uint64_t seed = 0);
+make_contention_law(const contention_settings& settings, uint64_t seed = 0);
 
 } // namespace millrace

@@ -23,8 +23,8 @@ public:
   /// Whether two numbers of batches were measured, 1 among them.
   bool known() const { return times_.size() > 1 && times_.contains(1); }
 
-  /// At least 1; only where known. Between measured numbers of batches on a
-  /// straight line, beyond them on the last one.
+  /// At least 1; requires known(). Linear between measured numbers of batches;
+  /// beyond them the last line is extended.
   double slowdown(double rows, double at_once) const {
     curve by_number;
     for (auto& [number, seconds] : times_)

@@ -5,24 +5,25 @@
 #include <mutex>
 #include <optional>
 
+#include "models/backend/warm_up.hpp"
 #include "models/device/batch_run.hpp"
 #include "models/device/crash_journal.hpp"
 #include "models/device/instance.hpp"
 #include "models/device/lane_slowdown.hpp"
 #include "models/device/lanes.hpp"
-#include "models/device/warm_up.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// Between two looks whether lanes have time for a warm-up that was put off,
-/// and before the first: a start that somebody waits for has its request then.
+/// Interval between two checks for idle lanes before a postponed warm-up, and
+/// delay of the first check: the request that caused the start comes first.
 constexpr milliseconds look_for_time = 250ms;
 
-/// What a pass of a model may take that was not warmed up, however late it is:
-/// where it was ended for that, each first pass would be.
+/// Least time of a pass of a model that was not warmed up, even after its
+/// deadline. Otherwise each first pass would be ended, and the model would
+/// never become warm.
 constexpr nanoseconds first_pass = 2s;
 
 class backend_device : public device {
@@ -41,7 +42,7 @@ public:
       loader_(info_.id + ".load"),
       reaper_(info_.id + ".reap") {}
 
-  /// What needs time at the start and fails there, if it does.
+  /// Does the slow part of a start, which may fail.
   result<void> open() {
     if (settings_.isolation != isolation_mode::thread)
       return template_.start();
@@ -54,42 +55,46 @@ public:
       std::lock_guard guard{gate_->mutex};
       gate_->open = false;
     }
-    for (auto& [id, x] : instances_) // or a lane might wait for one
+    for (auto& [id, x] : instances_) // so that no lane waits for a process
       if (x->process != nullptr)
         x->process->give_up();
   }
 
-  void load(load_request x, timestamp) override {
-    x.skip_warm_up = x.skip_warm_up && !settings_.gpu;
+  void load(load_request request, timestamp) override {
+    request.skip_warm_up = request.skip_warm_up && !settings_.gpu;
     auto slot = std::make_shared<instance>();
-    slot->content = x.content;
-    slot->is_last = x.last_layer == x.content->info.layers.size();
-    slot->skip_warm_up = x.skip_warm_up;
-    slot->threads = x.threads;
-    slot->pace = paces_.of(x.content->directory, x.first_layer, x.last_layer);
-    instances_[x.instance] = slot;
-    // Of a GPU's errors some leave nothing usable in a process.
+    slot->content = request.content;
+    slot->is_last = request.last_layer == request.content->info.layers.size();
+    slot->skip_warm_up = request.skip_warm_up;
+    slot->threads = request.threads;
+    slot->pace = paces_.of(request.content->directory, request.first_layer,
+                           request.last_layer);
+    instances_[request.instance] = slot;
+    // Some errors of a GPU leave the whole process unable to use it.
     auto in_threads = settings_.isolation == isolation_mode::thread
                       || (settings_.isolation == isolation_mode::automatic
-                          && x.trusted && !settings_.gpu);
-    auto harmless = check_crashes(settings_.crashes, x.content->info);
+                          && request.trusted && !settings_.gpu);
+    auto harmless = check_crashes(settings_.crashes, request.content->info);
     if (!harmless && settings_.isolation == isolation_mode::thread)
-      return listener_.on_loaded(x.instance, harmless.failure());
+      return listener_.on_loaded(request.instance, harmless.failure());
     if (!in_threads || !harmless)
-      return load_confined(x, slot);
-    slot->loader = x.extends_replica == 0 ? &loader_ : &background_loader();
-    slot->loader->post([this, x = std::move(x), slot] { load_now(x, slot); });
+      return load_confined(request, slot);
+    slot->loader =
+      request.extends_replica == 0 ? &loader_ : &background_loader();
+    slot->loader->post(
+      [this, x = std::move(request), slot] { load_now(x, slot); });
   }
 
-  void on_arrival(instance_id x, result<void> there, timestamp) override {
-    auto i = instances_.find(x);
+  void on_arrival(instance_id instance, result<void> there,
+                  timestamp) override {
+    auto i = instances_.find(instance);
     if (i == instances_.end())
       return;
     auto& slot = i->second;
     if (slot->process != nullptr)
       return slot->process->on_arrival(std::move(there));
     slot->loader->post([this, slot, there = std::move(there)] {
-      if (!slot->attached) // that has failed
+      if (!slot->attached) // the load has failed
         return;
       auto [request, report] = std::move(*slot->attached);
       slot->attached.reset();
@@ -99,18 +104,18 @@ public:
     });
   }
 
-  void unload(instance_id x) override {
-    auto i = instances_.find(x);
+  void unload(instance_id instance) override {
+    auto i = instances_.find(instance);
     if (i == instances_.end())
       return;
-    // To end a process takes time, which an actor's thread has not.
+    // To end a process takes time, and must not block an actor's thread.
     if (i->second->process != nullptr)
       reaper_.post([slot = i->second] { slot->process->give_up(); });
     instances_.erase(i);
   }
 
-  void set_threads(instance_id x, uint32_t threads) override {
-    auto i = instances_.find(x);
+  void set_threads(instance_id instance, uint32_t threads) override {
+    auto i = instances_.find(instance);
     if (i == instances_.end())
       return;
     i->second->threads = std::max(1u, threads);
@@ -118,10 +123,10 @@ public:
       i->second->process->set_threads(threads);
   }
 
-  void execute(execution x, timestamp) override {
-    auto i = instances_.find(x.instance);
+  void execute(execution batch, timestamp) override {
+    auto i = instances_.find(batch.instance);
     if (i == instances_.end()) {
-      listener_.on_executed({x.id, 0,
+      listener_.on_executed({batch.id, 0,
                              error{ec::unavailable, "the replica is unloaded"},
                              steady_now(), steady_now()});
       return;
@@ -129,9 +134,9 @@ public:
     auto& slot = *i->second;
     auto idle = lanes_.without_work();
     if (idle && !slowdown_.active() && !slot.depends_on_values
-        && slot.of(x.requests()).expected(bytes_of(x.items)))
-      return run({std::move(x), i->second}, *idle);
-    lanes_.add({std::move(x), i->second});
+        && slot.of(batch.requests()).expected(bytes_of(batch.items)))
+      return run({std::move(batch), i->second}, *idle);
+    lanes_.add({std::move(batch), i->second});
   }
 
 private:
@@ -140,13 +145,13 @@ private:
     instance_ptr slot;
   };
 
-  /// One that is ready and not warmed up yet.
+  /// An instance that is ready and not warmed up yet.
   struct cold_instance {
     load_request what;
     std::weak_ptr<instance> slot;
   };
 
-  /// Runs a batch where it is called and tells the listener.
+  /// Runs a batch on this thread and reports to the listener.
   void run(work job, uint32_t lane) {
     auto& [x, slot] = job;
     if (slot->process == nullptr)
@@ -162,7 +167,7 @@ private:
     auto ended = steady_now();
     if (outputs) {
       slot->of(x.requests()).learn(ended - started, bytes);
-      // One that was late earns the next no more time than it had.
+      // A run past its deadline must not raise the limit of later runs.
       if (ended <= x.until)
         slot->pace->learn(ended - started, bytes);
     }
@@ -172,19 +177,19 @@ private:
       lose_gpu(outputs.failure());
       outputs = error{ec::poison, outputs.failure().text};
     }
-    x.items.clear(); // inputs go before anybody waits for the outputs
+    x.items.clear(); // frees the inputs before the caller gets the outputs
     slot.reset();
     listener_.on_executed(
       {x.id, lane, std::move(outputs), started, ended, peak});
   }
 
-  /// Of what failed in threads: nothing works on the GPU any more. What ran
-  /// last there is to blame.
+  /// Whether an error of a run in threads means that the GPU is unusable. The
+  /// last run there is taken for the cause.
   bool is_gpu_lost(const error& why) const {
     return settings_.gpu && why.code == ec::unavailable;
   }
 
-  /// One that is not confined.
+  /// Reports a failed load in threads.
   void fail_load(const load_request& x, const error& why) {
     listener_.on_loaded(x.instance, why);
     if (is_gpu_lost(why))
@@ -197,7 +202,7 @@ private:
                         + why.text});
   }
 
-  /// What they take of the device's memory.
+  /// Device memory of a load's parameters.
   byte_count parameters_of(const load_request& x) const {
     auto elsewhere =
       settings_.gpu && settings_.gpu->parameters == gpu_parameters::host;
@@ -205,7 +210,7 @@ private:
                       : weight_bytes(*x.content, x.first_layer, x.last_layer)};
   }
 
-  /// Has this thread run models with so many threads.
+  /// Makes this thread run models with `n` threads.
   void use_threads(uint32_t n) {
     thread_local uint32_t used = 0;
     if (used != n)
@@ -213,7 +218,7 @@ private:
     used = n;
   }
 
-  /// The first load alone has something to do.
+  /// Opens the backend; only the first call has an effect.
   result<void> open_backend() {
     std::lock_guard guard{opening_};
     if (runner_)
@@ -228,7 +233,7 @@ private:
     return {};
   }
 
-  /// Where on its GPU, if it is one.
+  /// The place of a replica on the GPU; none on processors.
   std::optional<gpu_place> place_of(const load_request& x) const {
     auto out = settings_.gpu;
     if (out)
@@ -270,12 +275,12 @@ private:
          if (!times->warm_up_error.empty())
            log_warm_up_failed(cold.what.content->info, info_.id,
                               times->warm_up_error);
-         // Two passes at least: no row takes longer than that. In the
-         // background they waited for all else, and say nothing.
+         // A warm-up has at least two passes, so half of it bounds the time of
+         // a row; at low priority it includes waits and gives no estimate.
          auto is_cold = cold.what.skip_warm_up;
          if (!aside && !is_cold && pace->expected(row_bytes) == 0ns)
            pace->learn(times->warm_up / 2, row_bytes);
-         // A process says what it takes of a GPU: no more than there is.
+         // The process's GPU memory is bounded by the device's memory.
          auto taken = settings_.gpu ? times->gpu_memory : byte_count{};
          if (info_.memory.value > 0)
            taken = std::min(taken, info_.memory);
@@ -286,13 +291,13 @@ private:
            warm_up_later(cold);
        },
        [this, id](error why) { listener_.on_lost(id, std::move(why)); }});
-    std::lock_guard guard{gate_->mutex}; // it may be warmed up soon
+    std::lock_guard guard{gate_->mutex}; // warm_up_later may read the slot soon
     slot->process = stage.get();
     slot->stage = std::move(stage);
   }
 
-  /// On a loader's thread; what it sets there the lanes see, for they are
-  /// posted to by it.
+  /// Loads in threads of the node, on a loader's thread. Lanes see its writes,
+  /// for they get their first job for this instance from it.
   void load_now(const load_request& x, const instance_ptr& slot) {
     if (auto done = open_backend(); !done)
       return listener_.on_loaded(x.instance, done.failure());
@@ -322,7 +327,7 @@ private:
       warm_up_loaded(x, slot, report);
   }
 
-  /// To the GPU. What fails fails again when all of it is there.
+  /// Copies arriving parts to the GPU. A failure recurs when all are present.
   void copy_as_it_comes(const load_request& x, const instance_ptr& slot) {
     hand_on_weights(
       *x.content, x.first_layer, x.last_layer,
@@ -368,9 +373,9 @@ private:
     return warm_up(*slot.stage, slot.content->info, how);
   }
 
-  /// When no lane has work: of a process on a lane that it has for that, which
-  /// holds up nobody else's; else on all of the device's, for each pays its own
-  /// first calls. Any thread.
+  /// Warms an instance up when no lane has work. A process uses its additional
+  /// lane, so other work is not delayed; in threads all lanes of the device run
+  /// it, for each has first-call costs. Any thread.
   void warm_up_later(cold_instance x) {
     std::lock_guard guard{gate_->mutex};
     if (gate_->open)
@@ -407,19 +412,19 @@ private:
       use_threads(slot->threads);
     auto begin = steady_now();
     auto done = warm_up_one(x.what, *slot);
-    // At least one pass: no row takes longer than that.
+    // At least one pass ran, so this bounds the time of a row.
     auto bytes = row_bytes_of(x.what);
     if (done && slot->pace->expected(bytes) == 0ns)
       slot->pace->learn(steady_now() - begin, bytes);
-    // A process that has ended said so itself; memory may be there the next
-    // time.
+    // If the process ended, confined_stage reports that. Memory may suffice at
+    // the next attempt.
     if (!done && done.failure().code == ec::internal)
       listener_.on_lost(x.what.instance,
                         {ec::unavailable, "warm-up: " + done.failure().text});
   }
 
-  /// What completes another leaves that one its lanes: they pay what is left of
-  /// first calls when they come to it.
+  /// Warms up a replica that extends another, on this thread, so that the lanes
+  /// stay free: they pay the rest of the first-call costs in their first runs.
   void warm_up_here(const load_request& x, instance& slot, load_report report) {
     auto begin = steady_now();
     auto done = warm_up_one(x, slot);
@@ -429,7 +434,7 @@ private:
     listener_.on_loaded(x.instance, report);
   }
 
-  /// Each lane pays its own first calls; the last one to do so reports.
+  /// Warms up on every lane; the last lane reports.
   void warm_up_lanes(const load_request& x, const instance_ptr& slot,
                      const std::shared_ptr<load_report>& report) {
     struct progress {
@@ -455,7 +460,7 @@ private:
     }
   }
 
-  /// What others call when a device may be gone.
+  /// Guards callbacks that may run after the device has ended.
   struct gate {
     std::mutex mutex;
     bool open = true; ///< guarded
@@ -465,7 +470,7 @@ private:
   backend_settings settings_;
   std::shared_ptr<gate> gate_ = std::make_shared<gate>();
   std::mutex opening_;
-  std::shared_ptr<backend> runner_; ///< from the first load in threads on
+  std::shared_ptr<backend> runner_; ///< set by the first load in threads
   confined::template_process template_;
   confined::process_source processes_;
   device_listener& listener_;
@@ -473,9 +478,10 @@ private:
   pace_book paces_;
   lane_slowdown slowdown_;
   lanes<work> lanes_;
-  worker_thread warmer_; ///< waits for processes that are warmed up later
-  worker_thread loader_; // ends before the lanes, as the next: they post there
-  std::optional<worker_thread> background_; ///< loads, too
+  worker_thread warmer_; ///< waits for processes during later warm-ups
+  worker_thread loader_; // destroyed before the lanes, as are the next two:
+                         // they post to lanes
+  std::optional<worker_thread> background_; ///< for loads at low priority
   worker_thread reaper_;                    ///< ends processes
 };
 

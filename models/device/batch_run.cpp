@@ -13,8 +13,8 @@ namespace millrace {
 
 namespace {
 
-/// How long after its deadline something is stopped: an answer that is ready by
-/// then may still count for somebody.
+/// Delay between a deadline and the stop of a run: an answer that is ready by
+/// then may still be of use.
 constexpr nanoseconds overtime = 150ms;
 
 using requests = std::span<const tensor_list>;
@@ -26,9 +26,9 @@ size_t bytes_in(requests xs) {
   return n;
 }
 
-/// When a run of some of it is stopped. A batch that takes far longer than its
-/// size accounts for has some request that hangs: the others are to have time
-/// left.
+/// Time limits of a run of these requests. If a batch takes far longer than its
+/// size explains, one of its requests probably hangs: then time must be left to
+/// run the others.
 run_limits limits_of(const batch_environment& on, const execution& x,
                      requests of) {
   run_limits out{far_future, x.unwanted, on.pace.expected(bytes_in(of))};
@@ -48,7 +48,7 @@ run_limits limits_of(const batch_environment& on, const execution& x,
 
 using all_outputs = std::vector<tensor_list>;
 
-/// Some of its requests, in one pass.
+/// Runs these requests in one pass.
 result<all_outputs> compute(const batch_environment& on, const execution& x,
                             requests of, uint64_t& peak) {
   if (auto why = in_vain(x, steady_now()))
@@ -85,7 +85,7 @@ result<all_outputs> compute_if_memory(const batch_environment& on,
   }
 }
 
-/// In as many passes as it takes.
+/// Runs these requests, in as many passes as memory requires.
 result<all_outputs> compute_in_pieces(const batch_environment& on,
                                       const execution& x, requests of,
                                       uint64_t& peak) {
@@ -110,11 +110,12 @@ result<all_outputs> compute_in_pieces(const batch_environment& on,
 
 } // namespace
 
-result<std::vector<tensor_list>>
-run_requests(const batch_environment& on, const execution& x, uint64_t& peak) {
-  if (x.items.empty())
+result<std::vector<tensor_list>> run_requests(const batch_environment& on,
+                                              const execution& batch,
+                                              uint64_t& peak) {
+  if (batch.items.empty())
     return error{ec::bad_request, "a batch of nothing"};
-  return compute_in_pieces(on, x, x.items, peak);
+  return compute_in_pieces(on, batch, batch.items, peak);
 }
 
 size_t bytes_of(const std::vector<tensor_list>& items) {

@@ -7,26 +7,27 @@
 
 namespace millrace {
 
-/// What a batch runs on.
+/// The stage of a batch, and the stage's surroundings.
 struct batch_environment {
   loaded_stage& stage;
   const signature& of;
-  const run_pace& pace; ///< of all that ran there
+  const run_pace& pace; ///< of all runs of these layers
   fitting_batch& fits;
-  bool is_last = true;       ///< what it gives are the model's outputs
-  nanoseconds first_pass{0}; ///< it may take that, while no pace is known
+  bool is_last = true;       ///< its outputs are the model's outputs
+  nanoseconds first_pass{0}; ///< allowed time while no pace is known
 };
 
-/// Puts the inputs of a batch's requests together, runs it, and takes what it
-/// gives apart again; of a stage that is not the last one it stays together.
-/// What there is no memory for is run in pieces, down to single requests, but
-/// for batches that pass through several stages. Errors: as in_vain;
-/// bad_request for a batch of nothing, and what gather says; overloaded when
-/// there is no memory for one request; as loaded_stage::run.
-result<std::vector<tensor_list>>
-run_requests(const batch_environment& on, const execution& x, uint64_t& peak);
+/// Joins the inputs of a batch's requests, runs the stage, and splits the
+/// outputs by request; outputs of a stage that is not the last stay joined. If
+/// memory runs out, the batch is run in pieces, down to single requests, unless
+/// it passes through several stages.
+/// Errors: as in_vain; bad_request for an empty batch, and as gather;
+/// overloaded when there is no memory for one request; as loaded_stage::run.
+result<std::vector<tensor_list>> run_requests(const batch_environment& on,
+                                              const execution& batch,
+                                              uint64_t& peak);
 
-/// Of a batch's inputs.
+/// Bytes of a batch's inputs.
 size_t bytes_of(const std::vector<tensor_list>& items);
 
 } // namespace millrace

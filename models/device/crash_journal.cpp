@@ -20,12 +20,12 @@ namespace {
 
 /// The model that a thread runs. Signal handlers read and write the slot.
 struct slot {
-  std::atomic<uint32_t> guilty; ///< the process ended in this thread
-  char model[124];              ///< empty: none; ends with a zero
+  std::atomic<uint32_t> guilty; ///< the process crashed in this thread
+  char model[124];              ///< empty: none; zero-terminated
 };
 static_assert(sizeof(slot) == 128);
 
-constexpr size_t slots_max = 256; ///< further threads are not noted
+constexpr size_t slots_max = 256; ///< further threads are not recorded
 constexpr std::array fatal{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
 slot* slots = nullptr;
@@ -33,8 +33,8 @@ std::atomic<size_t> slots_used{0};
 std::array<struct sigaction, fatal.size()> former_actions;
 thread_local slot* own_slot = nullptr;
 
-/// Marks the thread's model, or all that run if the thread runs none, and
-/// leaves the rest to the action that was in force before.
+/// Marks the thread's model as guilty, or all running models if the thread runs
+/// none; then calls the previous action of the signal.
 void on_fatal(int signal) {
   if (own_slot != nullptr && own_slot->model[0] != 0)
     own_slot->guilty = 1;
@@ -125,8 +125,8 @@ std::unique_ptr<loaded_stage> noted_stage(std::unique_ptr<loaded_stage> stage,
   return std::make_unique<noted>(std::move(stage), std::move(model));
 }
 
-std::string name_in_journal(const manifest& x) {
-  return x.name + "." + std::to_string(x.version);
+std::string name_in_journal(const manifest& info) {
+  return info.name + "." + std::to_string(info.version);
 }
 
 result<void> check_crashes(const crash_counts& counts, const manifest& of) {

@@ -11,7 +11,8 @@
 
 namespace millrace {
 
-/// What a node says of a device. The id is stable across restarts of the node.
+/// Description of a device by its node. The id is stable across restarts of the
+/// node.
 struct device_info {
   std::string id;           ///< "cpu0": unique on its node
   std::string kind;         ///< of the catalogue: what profiles are keyed by

@@ -21,13 +21,13 @@ uint64_t bytes_of_weights(const load_request& x) {
   auto n = weight_bytes(*x.content, x.first_layer, x.last_layer);
   if (!x.content->weights.empty())
     return n;
-  // A simulated bundle says what its weights would take, and has none.
+  // A simulated bundle has no weights; its manifest has their sizes.
   for (auto i = x.first_layer; i < x.last_layer; ++i)
     n += x.content->info.layers[i].parameter_bytes;
   return n;
 }
 
-/// The part of the model's layers that it is.
+/// The fraction of the model's layers in this load.
 double part_of(const load_request& x) {
   return static_cast<double>(x.last_layer - x.first_layer)
          / static_cast<double>(x.content->info.layers.size());
@@ -48,18 +48,19 @@ public:
       environment_.process = std::make_shared<host_process>();
   }
 
-  void load(load_request x, timestamp now) override {
-    auto id = x.instance;
+  void load(load_request request, timestamp now) override {
+    auto id = request.instance;
     auto& y = loaded_[id];
-    y.what = std::move(x);
+    y.what = std::move(request);
     learn(y);
     move_on(now);
     if (how_.steps == load_steps::streamed || !y.what.arriving)
       begin_load(id, y);
   }
 
-  void on_arrival(instance_id x, result<void> there, timestamp now) override {
-    auto i = loaded_.find(x);
+  void on_arrival(instance_id instance, result<void> there,
+                  timestamp now) override {
+    auto i = loaded_.find(instance);
     if (i == loaded_.end())
       return;
     auto& y = i->second;
@@ -68,20 +69,20 @@ public:
     y.what.arriving = false;
     auto sequential = how_.steps == load_steps::sequential;
     if (y.loaded || (sequential && y.flaw))
-      return finish_load(x);
+      return finish_load(instance);
     move_on(now);
     if (sequential)
-      begin_load(x, y);
+      begin_load(instance, y);
   }
 
-  void unload(instance_id x) override {
-    if (auto i = loaded_.find(x); i != loaded_.end())
+  void unload(instance_id instance) override {
+    if (auto i = loaded_.find(instance); i != loaded_.end())
       environment_.process->give_up(i->second.loader);
-    loaded_.erase(x);
+    loaded_.erase(instance);
   }
 
-  void set_threads(instance_id x, uint32_t threads) override {
-    if (auto i = loaded_.find(x); i != loaded_.end())
+  void set_threads(instance_id instance, uint32_t threads) override {
+    if (auto i = loaded_.find(instance); i != loaded_.end())
       i->second.what.threads = std::max(1u, threads);
   }
 
@@ -91,9 +92,9 @@ public:
     return true;
   }
 
-  void execute(execution x, timestamp now) override {
+  void execute(execution batch, timestamp now) override {
     move_on(now);
-    waiting_.push_back(std::move(x));
+    waiting_.push_back(std::move(batch));
     start_waiting(now);
   }
 
@@ -119,40 +120,40 @@ public:
   }
 
 private:
-  /// What a load does: its own attachment, then it waits for layers that other
-  /// loads attach, then it sends all of its layers to the device.
+  /// Steps of a load: attach the claimed layers, wait for layers that other
+  /// loads attach, send all layers to the device.
   enum class step : uint8_t { attach, wait, send };
 
   struct loading {
     instance_id instance;
-    seconds_d left; ///< without meaning while it waits
+    seconds_d left; ///< unused in step::wait
     step doing = step::send;
-    timestamp until{}; ///< it waits, at least
+    timestamp until{}; ///< earliest end of step::wait
   };
 
   struct work {
     execution job;
     uint32_t lane;
     double rows;
-    seconds_d left;    ///< alone on the device
-    double slower = 1; ///< than alone, beside those that run now
+    seconds_d left;    ///< remaining time alone on the device
+    double slower = 1; ///< slowdown by the batches that run now
     timestamp started;
     seconds_d lost{0}; ///< to interference so far
   };
 
-  /// A loaded copy and what is known of its times here.
+  /// A loaded copy and its known times on this device.
   struct copy {
     load_request what;
     curve execute;
-    measured_times whole; ///< of all its layers
-    seconds_d load{0};    ///< of all its layers, on average
-    seconds_d send{0};    ///< of that, without attaching
+    measured_times whole; ///< of the whole model
+    seconds_d load{0};    ///< mean time of a full load
+    seconds_d send{0};    ///< the part of `load` after attaching
     seconds_d took{0};
-    timestamp begun{}; ///< when its load began
+    timestamp begun{}; ///< start of its load
     host_process::loader loader = 0;
     bool is_forked = false;    ///< other loads had attached all of its layers
     std::optional<error> flaw; ///< why it cannot be emulated
-    bool loaded = false;       ///< and waits for its weights
+    bool loaded = false;       ///< true while only its weights are missing, too
   };
 
   template <class T>
@@ -180,8 +181,8 @@ private:
     return mean * environment_.random->gamma(shape) / shape;
   }
 
-  /// Of the kinds of device that there are; without points where there is
-  /// nothing of this model.
+  /// The model's profile, on all kinds of device; without points if there is
+  /// none.
   result<profile> profile_of(const load_request& x) const {
     auto& info = x.content->info;
     if (!environment_.profiles || !environment_.profiles->has(info.name))
@@ -189,7 +190,7 @@ private:
     return environment_.profiles->find(info.name, layers_key(info.layers));
   }
 
-  /// Of its layers; empty when nothing is known of it here.
+  /// A metric of the layers of this load; empty when unknown.
   curve metric(const profile& known, const char* name,
                const load_request& x) const {
     return curve_of_layers(known, name, info_.kind, x.first_layer, x.last_layer,
@@ -222,7 +223,7 @@ private:
   void begin_load(instance_id id, copy& x) {
     x.begun = at_;
     auto part = loaded_.find(x.what.extends_replica);
-    // The layers of the one that it completes are there.
+    // The layers of the replica that it extends are present.
     auto there = [&](seconds_d copy::*time) {
       return part == loaded_.end() ? seconds_d{0} : part->second.*time;
     };
@@ -244,7 +245,7 @@ private:
     attach(id, x, mine);
   }
 
-  /// Some of its layers, in the proportion of their bytes.
+  /// Attaches some of its layers; the time is proportional to their bytes.
   void attach(instance_id id, const copy& x,
               const std::vector<size_t>& layers) {
     auto& all = x.what.content->info.layers;
@@ -314,7 +315,7 @@ private:
     return both != nullptr ? both : of.whole.execute(share, 1);
   }
 
-  /// Of the whole device; empty: nothing is known.
+  /// Times on the whole device; empty: unknown.
   static const curve* times_with_threads(const copy& of) {
     auto* measured = of.what.threads > 1 && part_of(of.what) == 1
                        ? of.whole.execute(0, of.what.threads)
@@ -322,8 +323,8 @@ private:
     return measured != nullptr ? measured : &of.execute;
   }
 
-  /// Lets loads, and what runs, get on from at_ to now, batches slowed by their
-  /// neighbours.
+  /// Advances loads and running batches from at_ to now, with the slowdown by
+  /// their neighbours.
   void move_on(timestamp now) {
     if (now <= at_)
       return;
@@ -340,7 +341,7 @@ private:
     at_ = now;
   }
 
-  /// The neighbours have changed.
+  /// Computes the slowdowns anew after the set of running batches has changed.
   void work_out_slowdown() {
     std::vector<running_batch> all;
     for (auto& x : running_)
@@ -350,8 +351,8 @@ private:
     take_measured_slowdowns(all);
   }
 
-  /// In place of the law's, where all batches are of one model of which several
-  /// were measured at once.
+  /// Replaces the law's slowdowns by measured ones, if all batches are of one
+  /// model, and concurrent batches of it were measured.
   void take_measured_slowdowns(const std::vector<running_batch>& all) {
     auto unlike = [&](const running_batch& x) {
       return x.model.empty() || x.model != all.front().model;
@@ -366,7 +367,7 @@ private:
     }
   }
 
-  /// Valid until a copy is loaded or unloaded.
+  /// The law's view of a batch; valid until a copy is loaded or unloaded.
   running_batch as_law_sees(const work& x) const {
     auto i = loaded_.find(x.job.instance);
     if (i == loaded_.end())
@@ -384,7 +385,7 @@ private:
                         [&](auto& x) { return x.lane == lane; });
   }
 
-  /// Of those that wait, from the next one on.
+  /// Completes waiting batches that need not start, from the first on.
   void drop_vain(timestamp now) {
     for (; !waiting_.empty(); waiting_.pop_front()) {
       auto& next = waiting_.front();
@@ -480,7 +481,7 @@ private:
   std::vector<loading> loading_;
   std::deque<execution> waiting_;
   std::vector<work> running_; // at most one per lane
-  timestamp at_;              // both are as of then
+  timestamp at_;              // running_ and loading_ are as of this time
 };
 
 } // namespace

@@ -8,12 +8,12 @@
 
 namespace millrace {
 
-/// What there was memory for, of late: batches with more bytes of inputs are
-/// run in pieces for a minute, then more is tried again. For any thread; a race
+/// The input bytes that recently fit into memory. Larger batches are run in
+/// pieces for a minute, then larger ones are tried again. Any thread; a race
 /// costs one more pass that fails.
 class fitting_batch {
 public:
-  /// So many were too many.
+  /// Notes that a batch with this many input bytes did not fit.
   void exceeded_by(size_t bytes, timestamp now) {
     most_.store(bytes / 2, std::memory_order_relaxed);
     until_.store((now + remembered).time_since_epoch().count(),

@@ -12,13 +12,13 @@
 
 namespace millrace {
 
-/// Whether a replica attaches parameters itself (builds a model of them in a
-/// process of the host), or the host's process has it done once for all
-/// replicas, which are forked from it.
+/// Whether each replica attaches parameters itself (builds a model with them in
+/// a process of the host), or the host's process does so once for all replicas,
+/// which are forked from it.
 enum class attach_mode : uint8_t {
   replica, ///< each replica attaches its layers
   host,    ///< a layer is attached once, and later replicas are forked
-  never    ///< parameters are used where they lie
+  never    ///< parameters are used in place
 };
 
 constexpr auto names_of(attach_mode) {
@@ -26,8 +26,8 @@ constexpr auto names_of(attach_mode) {
 }
 
 /// Which layers the process of a host has attached, for the emulated devices of
-/// that host: Flashpoint, section 5.2. They stay attached as long as the
-/// content is in the host's memory, and take no more of that. Any thread.
+/// the host: Flashpoint, section 5.2. Layers stay attached while the content
+/// is in the host's memory, and take no more memory. Any thread.
 class host_process {
 public:
   using loader = uint64_t;
@@ -38,23 +38,23 @@ public:
     return ++last_;
   }
 
-  /// Of layers [first, last), those that neither are attached nor being
-  /// attached: this loader attaches them from now on.
-  std::vector<size_t> claim(const content_pointer& x, size_t first, size_t last,
-                            loader by);
+  /// Assigns to this loader those of layers [first, last) that are neither
+  /// attached nor being attached, and returns them.
+  std::vector<size_t> claim(const content_pointer& content, size_t first,
+                            size_t last, loader by);
 
-  /// When this loader is going to be done with those that it claimed.
+  /// The time at which this loader will have attached its layers.
   void expect(loader by, timestamp due);
 
-  /// It is done with them.
+  /// The loader has attached its layers.
   void attached(loader by);
 
-  /// It does not attach them: another loader has to claim them.
+  /// The loader does not attach its layers: another loader has to claim them.
   void give_up(loader by);
 
-  /// When all of layers [first, last) are going to be attached, as far as is
-  /// known; nothing: no other loader attaches any.
-  std::optional<timestamp> due(const content_pointer& x, size_t first,
+  /// When all of layers [first, last) will be attached, as far as is known;
+  /// nothing: no other loader attaches any.
+  std::optional<timestamp> due(const content_pointer& content, size_t first,
                                size_t last, loader by);
 
 private:
@@ -66,8 +66,8 @@ private:
     layers known;
   };
 
-  static std::shared_ptr<const void> memory_of(const content_pointer& x);
-  layers& find(const content_pointer& x);
+  static std::shared_ptr<const void> memory_of(const content_pointer& content);
+  layers& find(const content_pointer& content);
 
   std::mutex mutex_;
   loader last_ = 0;

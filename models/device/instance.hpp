@@ -14,33 +14,36 @@
 
 namespace millrace {
 
-/// A request alone that runs no longer is run on the caller's thread and not on
-/// a lane: to wake the lane and be woken by it costs about 30 us, and the
-/// model's code and parameters are cold on a core that slept (a 40 us model
-/// takes 100 us there). Only where it is sure to be short again: code whose
-/// time the values of its inputs cannot change, on inputs no larger than those
-/// it was short on.
+/// Limit of the time of a single request that runs on the caller's thread
+/// instead of a lane. To wake the lane and the caller costs about 30 us, and
+/// the code and parameters are cold on an idle core (a 40 us model takes 100 us
+/// there). Only used when the time is sure to be short again: the values of the
+/// inputs do not affect it, and the inputs are no larger than those of earlier
+/// short runs.
 inline constexpr nanoseconds short_alone = 120us;
 
-/// A batch that runs no longer is done sooner than a lane is woken; longer ones
-/// are worth a core of their own, for more requests come meanwhile.
+/// The same limit for a batch of several requests. Below it, the batch is done
+/// sooner than a lane is woken; longer batches deserve their own core, for more
+/// requests arrive meanwhile.
 inline constexpr nanoseconds short_batch = 30us;
 
-/// A stage in use by lanes; the last of them gives its memory back.
+/// A stage that lanes use; the last reference frees its memory.
 struct instance {
   std::unique_ptr<loaded_stage> stage;
-  confined::confined_stage* process = nullptr; ///< the stage, if it has one
-  worker_thread* loader = nullptr;             ///< else who loads it
+  confined::confined_stage* process = nullptr; ///< `stage`, if it is confined
+  /// Else the thread that loads it.
+  worker_thread* loader = nullptr;
   std::shared_ptr<const bundle> content;
-  bool is_last = true;              ///< its outputs are the model's
+  bool is_last = true;              ///< its outputs are the model's outputs
   bool skip_warm_up = false;        ///< as in load_request
-  std::atomic<uint32_t> threads{1}; ///< of later executions
+  std::atomic<uint32_t> threads{1}; ///< for later executions
   bool depends_on_values = true;
   short_runs alone{short_alone};
   short_runs batched{short_batch};
-  std::shared_ptr<run_pace> pace; ///< of all copies of these layers, ever
+  /// Shared by all copies of these layers, over time.
+  std::shared_ptr<run_pace> pace;
   fitting_batch fits;
-  /// What is attached, until its weights are there. For the loader's thread.
+  /// A load that waits for its weights. For the loader's thread.
   std::optional<std::pair<load_request, load_report>> attached;
 
   short_runs& of(size_t requests) { return requests == 1 ? alone : batched; }
@@ -48,8 +51,8 @@ struct instance {
 
 using instance_ptr = std::shared_ptr<instance>;
 
-inline size_t row_bytes_of(const load_request& x) {
-  auto row = zeros_across(x.content->info, x.first_layer, 1);
+inline size_t row_bytes_of(const load_request& request) {
+  auto row = zeros_across(request.content->info, request.first_layer, 1);
   return row ? bytes_of({*row}) : 0;
 }
 

@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-/// Makes a device slower than its processors by a factor: after a batch its
-/// lane waits for the rest of the time that the batch takes on the slower
-/// device. For any thread.
+/// Emulates a device that is slower than its processors by a factor: after a
+/// batch its lane waits for the rest of the batch's time on the slower device.
+/// Any thread.
 class lane_slowdown {
 public:
   /// `pace`: times slower, at least 1.
@@ -28,7 +28,7 @@ public:
                          [this] { return stopped_; });
   }
 
-  /// Ends all waits, and those to come.
+  /// Ends all present and later waits.
   void stop() {
     {
       std::lock_guard guard{mutex_};
@@ -38,7 +38,7 @@ public:
   }
 
 private:
-  double more_; ///< wait per time of a batch
+  double more_; ///< additional wait per time of a batch
   std::mutex mutex_;
   std::condition_variable stopped_by_;
   bool stopped_ = false; ///< guarded

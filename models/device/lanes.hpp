@@ -16,14 +16,15 @@
 
 namespace millrace {
 
-/// Threads that take work from one queue: what waits is begun in order, by the
-/// lane that is free first. Any thread may add some.
+/// Threads that take work from one queue: work starts in order, on the first
+/// free lane. Any thread may add work.
 template <class Work>
 class lanes {
 public:
-  using runner = std::function<void(Work x, uint32_t lane)>;
+  using runner = std::function<void(Work work, uint32_t lane)>;
 
-  /// At least one, called NAME.0 and so on. They end before `run` does.
+  /// Creates at least one lane, named NAME.0 and so on. The lanes end before
+  /// `run` is destroyed.
   lanes(const std::string& name, uint32_t count, runner run)
     : run_(std::move(run)) {
     for (uint32_t i = 0; i < std::max(1u, count); ++i)
@@ -40,28 +41,29 @@ public:
     return std::nullopt;
   }
 
-  /// Whether something runs, or waits.
+  /// Whether any work runs or waits.
   bool have_work() const {
     return std::any_of(all_.begin(), all_.end(),
                        [](auto& x) { return x->called > 0; });
   }
 
-  void add(Work x) {
+  void add(Work work) {
     auto& to = [&]() -> lane& {
       std::lock_guard guard{mutex_};
-      waiting_.push_back(std::move(x));
-      auto& out = idlest(); // one that has found nothing more has said so
+      waiting_.push_back(std::move(work));
+      auto& out = idlest(); // a lane that found the queue empty has decremented
+                            // its `called`
       ++out.called;
       return out;
     }();
     to.thread.post([this, &to] {
-      // What another lane was called for, too, if that one is not done yet.
+      // Also takes work added for other lanes that are still busy.
       while (auto next = take(to))
         run_(std::move(*next), to.number);
     });
   }
 
-  /// Has a lane do something that is no work, when it is done with what it has.
+  /// Runs a job that is no work on a lane, after the lane's present jobs.
   void post(uint32_t to, std::function<void()> job) {
     auto& x = *all_[to];
     ++x.others;
@@ -75,11 +77,11 @@ private:
   struct lane {
     lane(const std::string& name, uint32_t n) : number(n), thread(name) {}
     uint32_t number;
-    std::atomic<uint32_t> called{0}; ///< for work, times, and not done yet
-    std::atomic<uint32_t> others{0}; ///< things that it does, or will
+    std::atomic<uint32_t> called{0}; ///< calls for work that have not ended
+    std::atomic<uint32_t> others{0}; ///< other jobs that run or wait
     worker_thread thread;
 
-    /// Work first: what else a lane does it gives up for that.
+    /// Ordered by work first: other jobs yield to it.
     std::pair<uint32_t, uint32_t> load() const { return {called, others}; }
   };
 
@@ -89,7 +91,7 @@ private:
     });
   }
 
-  /// The next one for a lane; where there is none it is done with one call.
+  /// The next work for a lane; if there is none, one call of the lane ends.
   std::optional<Work> take(lane& by) {
     std::lock_guard guard{mutex_};
     if (waiting_.empty()) {

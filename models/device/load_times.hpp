@@ -8,13 +8,13 @@
 
 namespace millrace {
 
-/// What a profile has of loads of layers [first, last) of a model of `layers`
-/// layers on one kind of device, in seconds; nothing where it has none.
+/// Load times of layers [first, last) of a model of `layers` layers on one kind
+/// of device, in seconds, from a profile; nothing where the profile has none.
 struct load_times {
-  /// With nothing of it there: load_seconds of the whole, or what its layers
-  /// take to attach and to send.
+  /// A full load: load_seconds of the whole, or the layers' times to attach and
+  /// to send.
   std::optional<double> load;
-  /// The part of that which begins once all is attached.
+  /// The part of `load` that begins once all layers are attached.
   std::optional<double> send;
 };
 

@@ -11,16 +11,16 @@
 
 namespace millrace {
 
-/// What a profile has of a whole model on one kind of device, for an emulated
-/// device. Points with just the dimensions share, threads or both give
-/// execution times there; those with at_once alone give slowdowns.
+/// The times of a whole model on one kind of device, from a profile, for an
+/// emulated device. Points with exactly the dimensions share, threads or both
+/// give execution times there; points with at_once alone give slowdowns.
 class measured_times {
 public:
   measured_times() = default;
   measured_times(const profile& known, const std::string& kind);
 
-  /// Execution time by rows, where that was measured; null: it was not. Neither
-  /// with a share of 0 nor with one thread is there a dimension.
+  /// Execution time by rows; null: not measured. A share of 0 and one thread
+  /// mean that the dimension is absent.
   const curve* execute(double share, uint32_t threads) const;
 
   /// Any metric of the whole device at a number of rows; 0: not measured.

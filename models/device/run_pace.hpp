@@ -13,22 +13,22 @@
 
 namespace millrace {
 
-/// Learns how long runs take at most of late, for each byte of their inputs:
-/// what a larger batch may take that has not been run yet. For any thread; a
-/// race costs an estimate, nothing else.
+/// Learns the recent maximum of the run time per byte of inputs, to estimate
+/// the time of a larger batch that has not been run. Any thread; a race costs
+/// an estimate, nothing else.
 class run_pace {
 public:
   void learn(nanoseconds took, size_t bytes) {
     if (bytes == 0)
       return;
-    constexpr double remembered = .875; ///< from one run to the next
+    constexpr double remembered = .875; ///< weight of the old maximum, per run
     auto pace = static_cast<double>(took.count()) / static_cast<double>(bytes);
     auto before = slowest_.load(std::memory_order_relaxed);
     slowest_.store(std::max(pace, remembered * before),
                    std::memory_order_relaxed);
   }
 
-  /// At most ten days; 0: nothing is known yet.
+  /// Time for inputs of this size, at most ten days; 0: unknown.
   nanoseconds expected(size_t bytes) const {
     constexpr double most = to_seconds(240h) * 1e9;
     auto took =
@@ -41,8 +41,8 @@ private:
 };
 
 /// The paces of all layers that ran on a device. A pace outlives the sandboxed
-/// processes that ran the layers: one that replaces an ended process would
-/// begin without any.
+/// processes that ran the layers, so that a replacement process does not start
+/// without one.
 class pace_book {
 public:
   std::shared_ptr<run_pace> of(const std::string& bundle, size_t first_layer,

@@ -47,7 +47,7 @@ struct device_sharing {
            0, 256}};
   }
 
-  /// Batches that this mode lets run together on a number of lanes, at most.
+  /// Upper limit of the batches that run together on this number of lanes.
   constexpr uint32_t most_at_once(uint32_t lanes) const {
     lanes = std::max(1u, lanes);
     switch (mode) {

@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-/// Learns on which inputs a model is sure to be quicker than a limit: those no
-/// larger than some it was quicker on, while it typically is. For any thread;
-/// a race costs an estimate, nothing else.
+/// Learns on which inputs a model is sure to be faster than a limit: inputs no
+/// larger than some on which it was faster, while its typical time is below the
+/// limit. Any thread; a race costs an estimate, nothing else.
 class short_runs {
 public:
   explicit short_runs(nanoseconds limit) : limit_(limit) {}
@@ -20,16 +20,16 @@ public:
     if (took < limit_ && bytes > known)
       bytes_.store(bytes, std::memory_order_relaxed);
     else if (bytes > known)
-      return; // says nothing of smaller ones
+      return; // has no bearing on smaller inputs
     auto before = typical_.load(std::memory_order_relaxed);
     auto is_long = took > 2 * limit_;
     auto in_a_row = is_long ? long_runs_.fetch_add(1) + 1 : 0;
     if (!is_long)
       long_runs_.store(0, std::memory_order_relaxed);
-    // One long run is a thread that lost its core; more are a slow model.
+    // A single long run is a thread that lost its core; three are a slow model.
     if (is_long && in_a_row < 3 && before != 0)
       return;
-    // A model that was slow is believed when it is quick again.
+    // A fast run after slow ones replaces the average.
     auto starts_anew = before == 0 || is_long || before >= limit_.count();
     typical_.store(starts_anew ? took.count()
                                : before + (took.count() - before) / 8,
@@ -44,10 +44,10 @@ public:
 
 private:
   nanoseconds limit_;
-  /// Moving average of what runs on inputs up to bytes_ took; 0: not known yet.
+  /// Moving average of runs on inputs up to bytes_; 0: unknown.
   std::atomic<int64_t> typical_{0};
   std::atomic<size_t> bytes_{0};       ///< of the largest input that was short
-  std::atomic<uint32_t> long_runs_{0}; ///< one after the other
+  std::atomic<uint32_t> long_runs_{0}; ///< consecutive
 };
 
 } // namespace millrace

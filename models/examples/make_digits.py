@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains the variants of the example application `digits`.
 
-Writes into a folder, for each variant, NAME.pt (TorchScript) and in
-variants.json its accuracy on held-out images; also labels.txt, and the held-out
-images and their digits as heldout.npy and heldout-labels.npy.
+Writes NAME.pt (TorchScript) for each variant into a folder, and the accuracies on
+held-out images into variants.json. Also writes labels.txt, and the held-out images and
+their digits as heldout.npy and heldout-labels.npy.
 """
 
 import argparse
@@ -23,7 +23,7 @@ HELD_OUT = 597
 
 
 def load_digits():
-    """Images as rows of 64 numbers from 0 to 16, and the digit of each."""
+    """Returns images as rows of 64 numbers from 0 to 16, and their digits."""
     with gzip.open(HERE / "digits" / "digits.csv.gz", "rt") as file:
         table = numpy.loadtxt(file, delimiter=",", dtype=numpy.float32)
     order = numpy.random.RandomState(SEED).permutation(len(table))
@@ -73,7 +73,7 @@ class Ensemble(nn.Module):
 
 
 def distorted(images, generator):
-    """Each image turned, scaled and shifted a little."""
+    """Returns each image slightly rotated, scaled and shifted."""
     n = len(images)
     turn, size = torch.rand(2, n, generator=generator) - 0.5
     shift = 0.3 * (torch.rand(n, 2, generator=generator) - 0.5)

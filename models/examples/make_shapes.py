@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes TorchScript models whose shape matters and whose answers do not: for
-benches of the path, of loading and of transfers. Weights are random, from a seed.
+"""Writes TorchScript models of realistic shapes with random weights from a seed, for
+benchmarks of the request path, of loads and of transfers. The answers have no meaning.
 """
 
 import argparse
@@ -14,7 +14,7 @@ SEED = 7
 
 
 class Identity(nn.Module):
-    """Gives back what it is given: a request's time when the model is free."""
+    """Returns its input: measures a request's time without the model's."""
 
     def forward(self, x):
         return x
@@ -119,7 +119,7 @@ def bert_base():
 
 
 class Count(nn.Module):
-    """Adds its parameter, a one: the least that a layer can do."""
+    """Adds its parameter, a one: the cheapest possible layer."""
 
     def __init__(self):
         super().__init__()
@@ -130,20 +130,19 @@ class Count(nn.Module):
 
 
 def relay():
-    """Four layers that do next to nothing and pass it on."""
+    """Four layers of minimal cost, one after the other."""
     return nn.Sequential(*(Count() for _ in range(4)))
 
 
 def matrices():
-    """Four layers that take equally long: 4.2 million multiplications a row
-    each."""
+    """Four layers of equal cost: 4.2 million multiplications per row each."""
     return nn.Sequential(
         *(nn.Sequential(nn.Linear(2048, 2048), nn.ReLU()) for _ in range(4))
     )
 
 
 def gigabyte():
-    """Sixteen layers of 64 MiB: what takes long to load and little to run."""
+    """Sixteen layers of 64 MiB: slow to load, fast to run."""
     return nn.Sequential(*(nn.Linear(4096, 4096, bias=False) for _ in range(16)))
 
 

@@ -20,7 +20,7 @@ std::string code_file(size_t layer) {
   return "layers/" + number + ".pt";
 }
 
-/// What layers call the model's inputs, as its signature does.
+/// Replaces forward's argument names in layers by the signature's names.
 void rename_inputs(model_parts& x, const signature& s) {
   std::map<std::string, std::string> names;
   for (size_t i = 0; i < s.inputs.size() && i < x.inputs.size(); ++i)
@@ -31,11 +31,11 @@ void rename_inputs(model_parts& x, const signature& s) {
         name = i->second;
 }
 
-/// Where a parameter is first met: layer and name.
+/// The first occurrence of a parameter: layer and name.
 using parameter_place = std::pair<size_t, std::string>;
 
-/// For each parameter of each layer the first that has the same type, extents
-/// and bytes, or nothing. Small ones are not worth it.
+/// For each parameter of each layer the first one with the same type, extents
+/// and bytes, or nothing. Parameters below `least` bytes are skipped.
 std::vector<std::vector<std::optional<parameter_place>>>
 find_same(const std::vector<model_parts::layer>& layers) {
   constexpr size_t least = 1024;
@@ -66,8 +66,9 @@ find_same(const std::vector<model_parts::layer>& layers) {
 }
 
 /// Moves parameters that an earlier layer has into `shares` of the bundle's
-/// layer. A part that begins between the two has to load from the earlier layer
-/// on: where that is more than all sharing saves, the layer keeps its copy.
+/// layer. A part that begins between the two layers then has to load from the
+/// earlier one on: if that costs more bytes than all sharing saves, the layer
+/// keeps its copy.
 void share_parameters(draft& to, std::vector<layer_info>& infos,
                       std::vector<model_parts::layer>& layers) {
   auto same = find_same(layers);
@@ -98,8 +99,8 @@ void share_parameters(draft& to, std::vector<layer_info>& infos,
   }
 }
 
-/// Writes the weights' file, and gives it to the bundle as if that had been
-/// opened from it. Each layer's lie one after the other at the file's end.
+/// Creates the weights file and opens it for the bundle. The weights of a layer
+/// are adjacent in the file.
 result<void> add_weights(draft& x) {
   auto& content = x.content;
   auto& files = x.files;
@@ -136,8 +137,8 @@ result<void> add_weights(draft& x) {
 
 } // namespace
 
-tensors_info add_tensors(draft& x, const std::string& file, std::string text) {
-  auto& kept = x.files[file] = std::move(text);
+tensors_info add_tensors(draft& to, const std::string& file, std::string text) {
+  auto& kept = to.files[file] = std::move(text);
   auto bytes = std::as_bytes(std::span{kept});
   return {file, bytes.size(), chunk_list::of(bytes).file_hash()};
 }

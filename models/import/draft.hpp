@@ -9,24 +9,24 @@
 
 namespace millrace {
 
-/// A bundle in the making.
+/// A bundle under construction.
 struct draft {
-  /// As if it had been opened.
+  /// The bundle as if it had been opened.
   std::shared_ptr<bundle> content;
-  /// To be written beside its manifest.
+  /// Files to write besides the manifest.
   std::map<std::string, std::string> files;
-  /// Bytes of parameters that layers share and that are stored more than once:
-  /// the layers between would have to be loaded with a part that needs them.
+  /// Bytes of shared parameters that are stored more than once: otherwise a
+  /// part that needs them would have to load the layers between.
   uint64_t copied = 0;
 };
 
-/// A bundle of a model's parts, which are its layers. `info` is what is known
-/// beside them; what they take by the names of forward's arguments they take by
-/// those of its inputs.
-/// Errors: bad_request for what no bundle can be made of.
+/// Creates a bundle with a model's parts as layers. `info` has the other fields
+/// of the manifest; inputs of layers are renamed from forward's arguments to
+/// its signature's.
+/// Errors: bad_request for invalid parts.
 result<draft> make_draft(manifest info, model_parts parts);
 
-/// Adds a file of tensors; returns what its manifest is to say of it.
-tensors_info add_tensors(draft& x, const std::string& file, std::string text);
+/// Adds a file of tensors; returns its manifest entry.
+tensors_info add_tensors(draft& to, const std::string& file, std::string text);
 
 } // namespace millrace

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto samples_file = "samples.safetensors";
 
-/// Beyond what JSON's numbers carry nothing counts versions.
+/// Above this, JSON numbers are inexact.
 constexpr uint64_t max_version = uint64_t{1} << 53;
 
 std::string plausible_inputs(const model_parts& parts) {
@@ -22,8 +22,8 @@ std::string plausible_inputs(const model_parts& parts) {
                 [](auto& x) { return "--input " + x.name + ":F32:-1,..."; });
 }
 
-/// Whether inputs can go by these names: those of forward's own arguments are
-/// for these only, since by position another would get what is meant for one.
+/// Checks the names of the inputs: the name of one of forward's arguments must
+/// stand at that argument's position, because inputs are assigned by position.
 result<void> check_input_names(const std::vector<tensor_spec>& given,
                                const model_parts& parts) {
   for (size_t i = 0; i < given.size(); ++i)
@@ -38,8 +38,8 @@ result<void> check_input_names(const std::vector<tensor_spec>& given,
   return {};
 }
 
-/// The inputs as given, or the one input of a model whose first parameter is a
-/// matrix: rows of as many numbers as it has columns.
+/// The given inputs; or, if the model's first parameter is a matrix, one input
+/// with as many columns as the matrix.
 result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
                                                const model_parts& parts) {
   for (auto& input : parts.inputs)
@@ -64,7 +64,7 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
   }
   if (parts.inputs.empty())
     return error{ec::bad_request,
-                 "forward takes no tensor: there would be nothing to ask it"};
+                 "forward takes no tensor: requests would have no inputs"};
   if (parts.inputs.size() == 1)
     for (auto& p : parts.layers.at(0).parameters)
       if (p.value.extents.rank() > 1) {
@@ -79,7 +79,7 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
                  + " with the extents of a batch (-1 where any number fits)"};
 }
 
-/// What can be said of a request before the file is looked at.
+/// Checks the fields of a request before the file is read.
 result<void> check_request(const import_request& x) {
   if (auto fine = check_name("model", x.name); !fine)
     return fine;
@@ -96,7 +96,7 @@ result<void> check_request(const import_request& x) {
   return {};
 }
 
-/// Class labels name the columns of the first output.
+/// Checks that the labels match the columns of the first output.
 result<void> check_labels(const import_request& x, const signature& s) {
   if (x.labels.empty())
     return {};
@@ -110,7 +110,7 @@ result<void> check_labels(const import_request& x, const signature& s) {
                                   + std::to_string(columns) + " columns"};
 }
 
-/// What is known before the model has run.
+/// The manifest's fields that are known before the model runs.
 manifest begin_manifest(const import_request& x, uint64_t version) {
   manifest out;
   out.format = bundle_format;
@@ -125,8 +125,8 @@ manifest begin_manifest(const import_request& x, uint64_t version) {
   return out;
 }
 
-/// A run of the whole to hold its layers against, now and later. Nothing where
-/// it never computes the same twice.
+/// Runs the whole model on samples, to compare its layers with, now and later.
+/// Nothing if two runs give different results.
 std::optional<sample_run> sample(loaded_stage& whole, const signature& s,
                                  const sample_source& source) {
   random_stream random{2};
@@ -140,7 +140,7 @@ std::optional<sample_run> sample(loaded_stage& whole, const signature& s,
   return sample_run{std::move(*inputs), std::move(*outputs)};
 }
 
-/// Holds what was made of a file against what it computed where it comes from.
+/// Compares the imported model's outputs with those of its origin.
 result<void> check_expected(loaded_stage& whole, const std::string& path,
                             const signature& s) {
   auto known = read_expected(path, s);
@@ -153,19 +153,19 @@ result<void> check_expected(loaded_stage& whole, const std::string& path,
     if (x.data.size() == 0)
       return error{ec::bad_request,
                    path
-                     + ": has outputs without numbers, to which nothing can"
-                       " be held",
+                     + ": has outputs without numbers, which cannot be"
+                       " compared",
                    {}};
   for (size_t i = 0; i < outputs->size(); ++i)
     if (!are_close((*outputs)[i], known->outputs.at(i)))
       return error{ec::bad_request,
                    path + ": output/" + std::to_string(i)
-                     + " is not what the model computes here",
+                     + " differs from the result of the model here",
                    {}};
   return {};
 }
 
-/// Puts samples into a bundle that have a reasonable size.
+/// Adds samples to a bundle if their size is reasonable.
 result<void> add_samples(draft& x, const sample_run& samples) {
   constexpr size_t most = 16u << 20;
   auto& info = x.content->info;
@@ -186,49 +186,49 @@ result<void> add_samples(draft& x, const sample_run& samples) {
 } // namespace
 
 result<import_report>
-import_torchscript(backend& runner, const import_request& x,
+import_torchscript(backend& runner, const import_request& request,
                    bundle_store& target,
                    const std::function<void(std::string)>& progress) {
-  if (auto fine = check_request(x); !fine)
+  if (auto fine = check_request(request); !fine)
     return fine.failure();
-  auto there = target.versions(x.name);
-  auto version = x.version != 0  ? x.version
-                 : there.empty() ? 1
-                                 : there.back() + 1;
-  if (auto room = target.check_room(x.name, version); !room)
+  auto there = target.versions(request.name);
+  auto version = request.version != 0 ? request.version
+                 : there.empty()      ? 1
+                                      : there.back() + 1;
+  if (auto room = target.check_room(request.name, version); !room)
     return room.failure();
-  progress("taking " + x.path + " apart with " + runner.describe());
-  auto file = map_file(x.path);
+  progress("taking " + request.path + " apart with " + runner.describe());
+  auto file = map_file(request.path);
   if (!file)
     return file.failure();
   auto parts = runner.take_apart(*file);
   if (!parts)
-    return std::move(parts.failure()).within(x.path);
-  auto inputs = choose_inputs(x, *parts);
+    return std::move(parts.failure()).within(request.path);
+  auto inputs = choose_inputs(request, *parts);
   if (!inputs)
-    return std::move(inputs.failure()).within(x.path);
+    return std::move(inputs.failure()).within(request.path);
   import_report out;
-  auto known = begin_manifest(x, version);
+  auto known = begin_manifest(request, version);
   known.signature.inputs = std::move(*inputs);
-  known.signature.batch_axis = x.batch_axis;
+  known.signature.batch_axis = request.batch_axis;
   if (auto fine = check_samples(known.signature); !fine)
     return fine.failure();
   sample_source source;
-  if (!x.sample.empty()) {
-    auto given = read_sample(x.sample, known.signature);
+  if (!request.sample.empty()) {
+    auto given = read_sample(request.sample, known.signature);
     if (!given)
       return given.failure();
     source = std::move(*given);
   }
   known.stateful = !parts->keeps_state.empty();
-  if (known.stateful && !x.stateful)
+  if (known.stateful && !request.stateful)
     return error{ec::bad_request,
-                 x.path + ": forward keeps state between requests ("
+                 request.path + ": forward keeps state between requests ("
                    + joined(parts->keeps_state, "; ", [](auto& y) { return y; })
                    + "): a request would change the answers of other clients"
                      " (expected a module whose forward writes no attribute and"
                      " no buffer, with its state as an input and an output; or"
-                     " --stateful for one client that knows)",
+                     " --stateful if there is only one client)",
                  {}};
   if (known.stateful) {
     known.signature.batch_axis = -1;
@@ -240,7 +240,7 @@ import_torchscript(backend& runner, const import_request& x,
     std::erase_if(parts->couples_rows,
                   [](auto& y) { return y.ends_with(millrace_along_axis_0); });
   if (!parts->couples_rows.empty() && known.signature.batch_axis >= 0
-      && !x.rows_independent) {
+      && !request.rows_independent) {
     known.signature.batch_axis = -1;
     out.remarks.push_back(
       "requests will never share a batch, because rows may change each other's"
@@ -256,15 +256,15 @@ import_torchscript(backend& runner, const import_request& x,
     return done.failure();
   progress("running it to learn its outputs");
   auto load = [&] { return runner.load(done->content, 0, 1); };
-  auto learned = learn_outputs(load, x.output_names, known.signature, source,
-                               !x.rows_independent);
+  auto learned = learn_outputs(load, request.output_names, known.signature,
+                               source, !request.rows_independent);
   if (!learned)
-    return std::move(learned.failure()).within(x.path);
+    return std::move(learned.failure()).within(request.path);
   auto& outputs = known.signature.outputs;
   auto are_names =
     std::all_of(output_keys.begin(), output_keys.end(),
                 [](auto& y) { return bool{check_name("output", y)}; });
-  if (x.output_names.empty() && are_names
+  if (request.output_names.empty() && are_names
       && output_keys.size() == outputs.size())
     for (size_t i = 0; i < outputs.size(); ++i)
       outputs[i].name = output_keys[i];
@@ -273,23 +273,24 @@ import_torchscript(backend& runner, const import_request& x,
     return stage.failure();
   out.remarks.insert(out.remarks.end(), learned->begin(), learned->end());
   if (auto fine = check_signature(known.signature); !fine)
-    return std::move(fine.failure()).within(x.path);
-  if (auto fine = check_labels(x, known.signature); !fine)
+    return std::move(fine.failure()).within(request.path);
+  if (auto fine = check_labels(request, known.signature); !fine)
     return fine.failure();
-  if (!x.expected.empty())
-    if (auto same = check_expected(**stage, x.expected, known.signature); !same)
+  if (!request.expected.empty())
+    if (auto same = check_expected(**stage, request.expected, known.signature);
+        !same)
       return same.failure();
   auto samples = sample(**stage, known.signature, source);
   if (!samples)
-    out.remarks.push_back("it never computes the same twice, so that nothing"
-                          " can be held against it: it is one layer");
-  stage->reset(); // its process goes before those of layers come
-  if (samples && x.layers.depth > 0) {
+    out.remarks.push_back("its results differ between runs, so that its"
+                          " layers cannot be checked: it is one layer");
+  stage->reset(); // ends its process before those of the layers start
+  if (samples && request.layers.depth > 0) {
     progress("cutting it into layers");
     auto layers =
-      cut_into_layers(runner, *file, known, x.layers, *samples, progress);
-    if (!layers && x.must_cut)
-      return std::move(layers.failure()).within(x.path);
+      cut_into_layers(runner, *file, known, request.layers, *samples, progress);
+    if (!layers && request.must_cut)
+      return std::move(layers.failure()).within(request.path);
     if (layers && layers->layers)
       done = std::move(*layers->layers);
     else
@@ -301,7 +302,7 @@ import_torchscript(backend& runner, const import_request& x,
     out.remarks.push_back(
       format_bytes(done->copied)
       + " of parameters that layers share are stored more than once, so that"
-        " parts of it can be loaded apart");
+        " parts of the model can be loaded alone");
   auto& info = done->content->info;
   info.signature = known.signature;
   if (samples)
@@ -311,11 +312,11 @@ import_torchscript(backend& runner, const import_request& x,
   auto directory = target.add(info, done->files);
   if (!directory)
     return directory.failure();
-  if (auto names = target.aliases(x.name);
+  if (auto names = target.aliases(request.name);
       names && (*names)["default"] != version)
     out.remarks.push_back("version " + std::to_string((*names)["default"])
-                          + " stays the default; millrace model alias " + x.name
-                          + " default " + std::to_string(version)
+                          + " stays the default; millrace model alias "
+                          + request.name + " default " + std::to_string(version)
                           + " moves it");
   out.info = info;
   out.directory = std::move(*directory);

@@ -10,7 +10,7 @@ namespace millrace {
 
 namespace {
 
-/// A part of the work of cutting one model.
+/// The steps of cutting one model.
 class cutting {
 public:
   cutting(backend& runner, const mapped_file& file, const manifest& known,
@@ -22,7 +22,7 @@ public:
       samples_(samples),
       progress_(progress) {}
 
-  /// Cut at these of the finest layers; at all where there are none.
+  /// Cuts at these of the finest layers; at all if `firsts` is empty.
   result<draft> cut(uint32_t depth, std::vector<uint32_t> firsts) {
     auto inputs = static_cast<uint32_t>(known_.signature.inputs.size());
     auto parts =
@@ -32,13 +32,13 @@ public:
     auto out = make_draft(known_, std::move(*parts));
     if (!out || out->content->info.layers.size() == 1)
       return out;
-    // As whoever opens it will read it.
+    // Parses the manifest, as a later open will do.
     auto manifest = print_manifest(out->content->info);
     auto read = parse_manifest(manifest, "model.yaml");
     return read ? std::move(out) : read.failure();
   }
 
-  /// What each layer has, by running it.
+  /// Measures each layer by running it.
   result<std::vector<fine_layer>> measure(const draft& x) {
     auto& content = x.content;
     auto n = content->info.layers.size();
@@ -56,9 +56,9 @@ public:
                 : done.failure();
   }
 
-  /// Sees that the layers compute what the whole does, and of which sizes what
-  /// passes between them is.
-  /// Errors: bad_request when they do not.
+  /// Checks that the layers compute the same as the whole, and learns the sizes
+  /// of the values between them.
+  /// Errors: bad_request when results differ.
   result<void> prove(draft& x) {
     auto& s = known_.signature;
     random_stream random{4};
@@ -86,7 +86,7 @@ private:
 
   using on_layer = std::function<void(size_t, const tensor_lists&)>;
 
-  /// Runs the layers on the samples, and more.
+  /// Runs the layers on the samples and further inputs.
   result<void> run(const draft& x, tensor_lists more, const on_layer& told) {
     more.insert(more.begin(), samples_.inputs);
     auto y = run_by_layers(runner_, x.content, std::move(more), told);
@@ -95,11 +95,11 @@ private:
     if (!are_close(y->front(), samples_.outputs))
       return error{ec::bad_request,
                    "cannot be cut into layers: one after the other they"
-                   " compute something else than the whole"};
+                   " give other results than the whole"};
     return {};
   }
 
-  /// From what it was for a request of one row, and of two.
+  /// Derives a value's sizes from requests of one row and of two rows.
   static void learn(passed_value& to, const tensor& one, const tensor& two) {
     to.type = one.type;
     to.extents.assign(one.extents.begin(), one.extents.end());
@@ -138,7 +138,7 @@ cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
   auto firsts = choose_layers(*measured, how.most, how.least);
   if (firsts.size() == 1)
     return cut_model{{},
-                     how.most == 1 ? "more are not wanted (--most-layers)"
+                     how.most == 1 ? "--most-layers allows no more"
                                    : "its parts together are not two layers of "
                                        + format_bytes(how.least)
                                        + " of parameters" + " (--layer-size)"};
@@ -153,14 +153,15 @@ cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
 }
 
 result<tensor_lists>
-run_by_layers(backend& runner, const std::shared_ptr<const bundle>& x,
+run_by_layers(backend& runner, const std::shared_ptr<const bundle>& opened,
               tensor_lists inputs,
               const std::function<void(size_t, const tensor_lists&)>& behind) {
-  for (size_t i = 0; i < x->info.layers.size(); ++i) {
+  for (size_t i = 0; i < opened->info.layers.size(); ++i) {
     auto in_layer = [&](error why) {
-      return std::move(why).within("layer " + shown(x->info.layers[i].name));
+      return std::move(why).within("layer "
+                                   + shown(opened->info.layers[i].name));
     };
-    auto stage = runner.load(x, i, i + 1);
+    auto stage = runner.load(opened, i, i + 1);
     if (!stage)
       return in_layer(std::move(stage.failure()));
     for (auto& crossing : inputs) {

@@ -21,8 +21,8 @@ void fill(byte_buffer& out, F draw) {
     reinterpret_cast<T*>(out.data())[i] = static_cast<T>(draw());
 }
 
-/// Reproducible content for a trial run: small numbers, whole ones for
-/// integers so that they are valid as indices.
+/// A reproducible tensor for a trial run: small numbers, and integers that are
+/// valid as indices.
 tensor sample(const tensor_spec& spec, const shape& extents,
               random_stream& random, const sample_range& range) {
   byte_buffer out{*dense_bytes(spec.type, extents)};
@@ -33,7 +33,7 @@ tensor sample(const tensor_spec& spec, const shape& extents,
     return range.least + random.below(range.most - range.least + 1);
   };
   auto bit = [&] { return random.below(2); };
-  // 1, 0.5, -1 and 2 in their bits.
+  // The bits of 1, 0.5, -1 and 2.
   constexpr uint16_t half[] = {0x3c00, 0x3800, 0xbc00, 0x4000};
   constexpr uint16_t brain_half[] = {0x3f80, 0x3f00, 0xbf80, 0x4000};
   switch (spec.type) {
@@ -69,8 +69,8 @@ tensor sample(const tensor_spec& spec, const shape& extents,
   return {spec.type, extents, std::move(out).freeze()};
 }
 
-/// Whether all numbers are the same but for rounding, which may differ with
-/// the number of rows.
+/// Whether all numbers are equal up to rounding, which may differ with the
+/// number of rows.
 template <class T, class Read>
 bool close_numbers(const tensor& a, const tensor& b, double tolerance,
                    Read read) {
@@ -85,14 +85,15 @@ bool close_numbers(const tensor& a, const tensor& b, double tolerance,
   return true;
 }
 
-/// "input/x"
+/// Adds tensors under their names with a prefix: "input/x".
 void add_named(std::vector<named_tensor>& out, const std::string& prefix,
                const std::vector<tensor_spec>& specs, const tensor_list& xs) {
   for (size_t i = 0; i < xs.size(); ++i)
     out.push_back({prefix + specs[i].name, xs[i]});
 }
 
-/// Those of that prefix, in the order of the specs; fewer where one is missing.
+/// The tensors with that prefix, in the order of the specs; fewer if one is
+/// missing.
 tensor_list find_named(const std::vector<named_tensor>& all,
                        const std::string& prefix,
                        const std::vector<tensor_spec>& specs) {
@@ -106,26 +107,27 @@ tensor_list find_named(const std::vector<named_tensor>& all,
 
 } // namespace
 
-result<std::string> write_samples(const signature& s, const sample_run& x) {
+result<std::string> write_samples(const signature& s,
+                                  const sample_run& samples) {
   std::vector<named_tensor> out;
-  add_named(out, "input/", s.inputs, x.inputs);
-  add_named(out, "output/", s.outputs, x.outputs);
+  add_named(out, "input/", s.inputs, samples.inputs);
+  add_named(out, "output/", s.outputs, samples.outputs);
   return write_safetensors(out);
 }
 
-result<std::optional<sample_run>> read_samples(const bundle& x) {
-  if (!x.info.samples)
+result<std::optional<sample_run>> read_samples(const bundle& opened) {
+  if (!opened.info.samples)
     return std::optional<sample_run>{};
-  auto all = open_samples(x);
+  auto all = open_samples(opened);
   if (!all)
     return all.failure();
-  auto& s = x.info.signature;
+  auto& s = opened.info.signature;
   sample_run out{find_named(*all, "input/", s.inputs),
                  find_named(*all, "output/", s.outputs)};
   if (out.inputs.size() != s.inputs.size()
       || out.outputs.size() != s.outputs.size())
     return error{ec::bad_config,
-                 x.directory + "/" + x.info.samples->file
+                 opened.directory + "/" + opened.info.samples->file
                    + ": has not each input and output of the signature"};
   return std::optional{std::move(out)};
 }

@@ -9,17 +9,17 @@ namespace millrace {
 
 namespace {
 
-/// Of axes that may be any: long enough to show by what a model divides them
-/// (32 is the most among image models), or what it still takes.
+/// Extents tried for free axes: large enough for models that divide them (by at
+/// most 32 among image models), down to the smallest.
 constexpr int64_t extents_tried[] = {32, 8, 1};
 
-/// Where no sample was given: what most models take, and what those do that
-/// take no zeros, or look for plausible ones.
+/// Ranges tried without a sample: the usual one, then those for models that
+/// take no zeros, or check values for plausibility.
 constexpr sample_range ranges_tried[] = {
   {-1, 1, 0, 1}, {0, 1, 1, 1}, {1, 9, 1, 9}, {20, 99, 20, 99}};
 
-/// A row of such numbers beside one that the model takes: bytes of a picture,
-/// indices, measurements.
+/// Ranges for the neighbour of a row that the model accepts: bytes of a
+/// picture, indices, measurements.
 constexpr sample_range unlike[] = {
   {0, 255, 0, 255}, {0, 9, 0, 9}, {-1000, 1000, 0, 1000}};
 
@@ -77,7 +77,8 @@ public:
   }
 
 private:
-  /// Of a stage that is there: a run may end the process of the one before.
+  /// Runs a loaded stage; loads it again if the run before has ended its
+  /// process.
   result<tensor_list> run_on(const tensor_list& inputs) {
     if (stage_ == nullptr) {
       auto made = load_();
@@ -100,8 +101,8 @@ private:
     });
   }
 
-  /// Two rows: given ones, or of the first numbers and the longest extents that
-  /// it runs with.
+  /// Runs two rows: of the sample, or of the first range and longest extents
+  /// that the model accepts.
   result<sample_run> first_run() {
     std::optional<error> last;
     auto run = [&]() -> std::optional<sample_run> {
@@ -109,7 +110,7 @@ private:
       auto y = inputs ? run_on(*inputs) : inputs;
       if (y)
         return sample_run{std::move(*inputs), std::move(*y)};
-      if (!last) // of the usual numbers
+      if (!last) // keep the error of the usual range
         last = y.failure();
       return std::nullopt;
     };
@@ -118,8 +119,8 @@ private:
         return std::move(*done);
       return does_not_run(*last);
     }
-    // All numbers with long extents first: of few numbers some range's may fit
-    // by chance.
+    // All ranges with long extents first: with few numbers, some range may be
+    // accepted by chance.
     for (auto extent : extents_tried) {
       s_.usual_extent = has_free_extents() ? extent : 1;
       for (auto& range : ranges_tried) {
@@ -135,8 +136,8 @@ private:
     return does_not_run(*last);
   }
 
-  /// Where inputs have other free axes than the batch's, those of the outputs
-  /// that follow them are free, too: as another extent shows that it runs with.
+  /// If inputs have free axes other than the batch's, marks the outputs' axes
+  /// that depend on them as free, by a run with another extent.
   void free_what_follows(const tensor_list& y) {
     if (!has_free_extents() || !source_.rows.empty())
       return;
@@ -157,7 +158,7 @@ private:
   }
 
   static error does_not_run(const error& x) {
-    if (x.code != ec::internal) // nothing that other inputs would mend
+    if (x.code != ec::internal) // other inputs would not help
       return {ec::bad_request, "a trial run: " + x.text, {}};
     return {ec::bad_request,
             "the model does not run on inputs of these shapes (expected"
@@ -185,15 +186,16 @@ private:
     return out;
   }
 
-  /// With which numbers a row's result changes by its neighbour's; empty: with
-  /// none. Errors: of loading.
+  /// The range of numbers with which a neighbour changes a row's result; empty:
+  /// none.
+  /// Errors: of loading.
   result<std::string> what_couples_rows(const tensor_list& both,
                                         const tensor_list& y) {
     auto again = run_on(both);
     if (!again && again.failure().code != ec::internal)
       return does_not_run(again.failure());
     if (!again || !are_close(*again, y))
-      return std::string{"it never computes the same twice"};
+      return std::string{"its results differ between runs"};
     auto independent = rows_are_independent(both, y);
     if (!independent)
       return independent.failure();
@@ -228,8 +230,8 @@ private:
     return std::string{};
   }
 
-  /// Whether one of these rows does not run alone either: its numbers are none
-  /// that the model takes.
+  /// Whether one of these rows does not run alone either: then the model does
+  /// not accept its numbers.
   result<bool> fail_alone(const std::vector<tensor_list>& rows) {
     for (auto& row : rows) {
       auto y = run_on(row);
@@ -241,7 +243,7 @@ private:
     return false;
   }
 
-  /// Errors: none of the model's own, which say that they are not.
+  /// An error of the model's own counts as dependence of rows.
   result<bool> rows_are_independent(const tensor_list& both,
                                     const tensor_list& y) {
     constexpr size_t rows[] = {1, 1};
@@ -282,8 +284,8 @@ result<void> check_samples(const signature& s) {
       return error{ec::bad_request, "batch axis " + std::to_string(s.batch_axis)
                                       + ": input " + to_string(spec) + " has "
                                       + std::to_string(spec.extents.size())
-                                      + " axes (expected one of them, counted"
-                                        " from 0, or -1 for none)"};
+                                      + " axes (expected an axis, counted from"
+                                        " 0, or -1 for none)"};
     auto axis = static_cast<size_t>(s.batch_axis);
     auto bytes = dense_bytes(spec.type, with_rows(s, spec, 3));
     if (s.batch_axis >= 0 && spec.extents[axis] >= 0)

@@ -7,8 +7,8 @@ namespace millrace {
 
 namespace {
 
-/// What the bundle makes of these in one stage, if layer by layer it makes the
-/// same.
+/// The outputs of the bundle run as one stage; an error if running it layer by
+/// layer gives other results.
 result<tensor_list> run_both_ways(backend& runner,
                                   const std::shared_ptr<const bundle>& x,
                                   loaded_stage& whole,
@@ -22,39 +22,38 @@ result<tensor_list> run_both_ways(backend& runner,
   if (!are_close(layered->front(), *at_once))
     return error{ec::bad_config,
                  x->directory
-                   + ": its layers compute something else than at once"};
+                   + ": its layers give other results than the whole"};
   return at_once;
 }
 
 } // namespace
 
 result<bool> verify_by_running(backend& runner,
-                               const std::shared_ptr<const bundle>& x) {
-  auto whole = runner.load(x, 0, x->info.layers.size());
+                               const std::shared_ptr<const bundle>& opened) {
+  auto whole = runner.load(opened, 0, opened->info.layers.size());
   if (!whole)
     return whole.failure();
-  auto samples = read_samples(*x);
+  auto samples = read_samples(*opened);
   if (!samples)
     return samples.failure();
-  auto& s = x->info.signature;
+  auto& s = opened->info.signature;
   random_stream random{3};
   auto fresh = sample_source{}.inputs(s, random, s.batch_axis < 0 ? 1 : 2);
   if (!fresh)
     return fresh.failure();
-  // Not every model that has samples takes random numbers, too.
-  if (auto y = run_both_ways(runner, x, **whole, *fresh);
+  // A model with samples may not accept random numbers.
+  if (auto y = run_both_ways(runner, opened, **whole, *fresh);
       !y && (!*samples || y.failure().code != ec::internal))
     return y.failure();
   if (!*samples)
     return false;
-  auto y = run_both_ways(runner, x, **whole, (*samples)->inputs);
+  auto y = run_both_ways(runner, opened, **whole, (*samples)->inputs);
   if (!y)
     return y.failure();
   if (!are_close(*y, (*samples)->outputs))
     return error{ec::bad_config,
-                 x->directory
-                   + ": it does not compute what the model did when it was"
-                     " imported"};
+                 opened->directory
+                   + ": its results differ from those at its import"};
   return true;
 }
 

@@ -7,12 +7,11 @@
 
 namespace millrace {
 
-/// Runs a bundle on random inputs, as one stage and with each layer as one of
-/// its own: both have to compute the same; and what the whole model made of its
-/// samples when it was imported, where the bundle has such. Returns whether it
-/// has.
+/// Runs a bundle on random inputs, as one stage and layer by layer: both have
+/// to give the same results. If the bundle has samples, its outputs are also
+/// compared with those at import. Returns whether it has samples.
 /// Errors: the backend's; bad_config when the results differ.
 result<bool> verify_by_running(backend& runner,
-                               const std::shared_ptr<const bundle>& x);
+                               const std::shared_ptr<const bundle>& opened);
 
 } // namespace millrace

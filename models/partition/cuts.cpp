@@ -11,8 +11,8 @@ namespace millrace {
 
 namespace {
 
-/// Parts of at most so many bytes, each as large as it may be; but no part is
-/// left without a layer. The last has what remains.
+/// Fills parts up to `most` bytes each, but leaves at least one layer for each
+/// part. The last part has the rest.
 std::vector<uint64_t> fill(const std::vector<uint64_t>& layer_bytes,
                            size_t parts, uint64_t most) {
   std::vector<uint64_t> cuts;
@@ -62,21 +62,21 @@ std::vector<uint64_t> even_cuts(const std::vector<uint64_t>& layer_bytes,
   return fill(layer_bytes, parts, enough);
 }
 
-result<void> check_cuts(const cut_wish& x, uint64_t layers) {
+result<void> check_cuts(const cut_wish& wish, uint64_t layers) {
   auto refuse = [](std::string why) {
     return error{ec::bad_request, std::move(why), {}};
   };
   auto has = "it has " + counted(layers, "layer");
-  auto parts = x.part_count();
-  if (x.parts != 1 && x.parts != parts)
-    return refuse(counted(x.cuts.size(), "cut") + " for "
+  auto parts = wish.part_count();
+  if (wish.parts != 1 && wish.parts != parts)
+    return refuse(counted(wish.cuts.size(), "cut") + " for "
                   + counted(parts, "part")
-                  + ", found parts: " + std::to_string(x.parts));
+                  + ", found parts: " + std::to_string(wish.parts));
   if (layers > 0 && parts > layers)
     return refuse(has + ", and cannot be cut into " + std::to_string(parts)
                   + " parts");
   uint64_t first = 0;
-  for (auto cut : x.cuts) {
+  for (auto cut : wish.cuts) {
     if (layers > 0 && (cut == 0 || cut >= layers))
       return refuse(has + ", and cannot be cut at " + std::to_string(cut));
     if (cut <= first)
@@ -85,18 +85,18 @@ result<void> check_cuts(const cut_wish& x, uint64_t layers) {
                     + ", expected ascending numbers of layers from 1 on");
     first = cut;
   }
-  if (!x.counts.empty() && x.counts.size() != parts)
-    return refuse("replicas_of_parts: has " + std::to_string(x.counts.size())
+  if (!wish.counts.empty() && wish.counts.size() != parts)
+    return refuse("replicas_of_parts: has " + std::to_string(wish.counts.size())
                   + " numbers for " + std::to_string(parts) + " parts");
-  for (auto n : x.counts)
+  for (auto n : wish.counts)
     if (n == 0 || n > most_of_a_part)
       return refuse("replicas_of_parts: expected 1 to "
                     + std::to_string(most_of_a_part) + " of each, found "
                     + std::to_string(n));
-  if (!x.counts.empty() && x.replicas > 1)
-    return refuse("replicas: " + std::to_string(x.replicas)
-                  + " beside replicas_of_parts, which says how many there are"
-                    " of each part; expected 1, or 0 for none");
+  if (!wish.counts.empty() && wish.replicas > 1)
+    return refuse("replicas: " + std::to_string(wish.replicas)
+                  + " beside replicas_of_parts, which has the number for each"
+                    " part; expected 1, or 0 for none");
   return {};
 }
 

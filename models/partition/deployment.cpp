@@ -9,7 +9,7 @@ namespace millrace {
 
 namespace {
 
-/// How many answers one of these has given before or at a time.
+/// Number of answers that a replica of this class has given until `at`.
 double answers(const replica_class& x, double at) {
   if (x.count == 0 || at < x.first)
     return 0;
@@ -34,7 +34,7 @@ double mean_response(std::span<const replica_class> replicas,
     return all >= wanted;
   };
   double early = 0;
-  constexpr int halvings = 50; // Leaves no more than rounding does.
+  constexpr int halvings = 50; // The remaining error is that of rounding.
   for (int i = 0; i < halvings; ++i) {
     auto middle = (early + late) / 2;
     (enough(middle) ? late : early) = middle;
@@ -48,12 +48,13 @@ double mean_response(std::span<const replica_class> replicas,
   return (sum + (wanted - given) * late) / wanted;
 }
 
-deployment best_deployment(const partition_planner& plans, const scale_up& x) {
+deployment best_deployment(const partition_planner& plans,
+                           const scale_up& demand) {
   auto& whole = plans.plans_of(1).front();
   deployment best;
   best.mean_response = std::numeric_limits<double>::infinity();
-  auto primed = std::min(x.primed, x.devices);
-  auto others = x.devices - primed;
+  auto primed = std::min(demand.primed, demand.devices);
+  auto others = demand.devices - primed;
   auto full_after = [&](double cold, uint64_t count) {
     return replica_class{count, cold + whole.inference, whole.period};
   };
@@ -63,11 +64,11 @@ deployment best_deployment(const partition_planner& plans, const scale_up& x) {
     out.plan = plan;
     out.groups = plan ? others / plan->parts() : 0;
     out.full = plan ? others % plan->parts() : others;
-    std::array<replica_class, 3> all{full_after(x.primed_cold, out.primed),
+    std::array<replica_class, 3> all{full_after(demand.primed_cold, out.primed),
                                      full_after(whole.cold, out.full)};
     if (plan)
       all[2] = {out.groups, plan->cold + plan->inference, plan->period};
-    out.mean_response = mean_response(all, x.requests);
+    out.mean_response = mean_response(all, demand.requests);
     if (out.mean_response < best.mean_response)
       best = out;
   };

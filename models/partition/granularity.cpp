@@ -7,23 +7,24 @@ namespace millrace {
 
 namespace {
 
-/// A layer to be: where it begins, what crosses there, what it has.
+/// A layer under construction: its first fine layer, the bytes that cross the
+/// cut before it, and its parameters.
 struct part {
   uint32_t first;
   uint64_t crossing;
   uint64_t parameters;
 };
 
-/// Has the second take in what follows; the first of them stays where it is.
+/// Merges part `second` into the part before it, which keeps its beginning.
 void join(std::vector<part>& xs, size_t second) {
   xs[second - 1].parameters += xs[second].parameters;
   xs.erase(xs.begin() + static_cast<std::ptrdiff_t>(second));
 }
 
-/// A cut with a better one beside it, or none.
+/// A cut that is no better than an adjacent one, or none.
 size_t worse_cut(const std::vector<part>& xs) {
   for (size_t i = 1; i < xs.size(); ++i) {
-    // The layer behind this cut has nothing: the next cut is as good a place.
+    // The layer behind this cut has no parameters: the next cut is as good.
     if (i + 1 < xs.size() && xs[i].parameters == 0
         && xs[i + 1].crossing <= xs[i].crossing)
       return i;
@@ -40,7 +41,7 @@ size_t lightest_part(const std::vector<part>& xs) {
   return static_cast<size_t>(i - xs.begin());
 }
 
-/// Of the cuts before and behind a part, that to the neighbour that has less.
+/// The cut between a part and its neighbour with fewer parameters.
 size_t lighter_cut(const std::vector<part>& xs, size_t i) {
   auto is_last = i + 1 == xs.size();
   auto goes_back =
@@ -48,7 +49,7 @@ size_t lighter_cut(const std::vector<part>& xs, size_t i) {
   return goes_back ? i : i + 1;
 }
 
-/// The second of those two neighbours that have the fewest parameters together.
+/// The second of the two neighbours with the fewest parameters together.
 size_t lightest_pair(const std::vector<part>& xs) {
   size_t out = 1;
   auto together = [&](size_t i) {
@@ -70,7 +71,7 @@ std::vector<uint32_t> choose_layers(const std::vector<fine_layer>& xs,
       {static_cast<uint32_t>(parts.size()), x.crossing, x.parameters});
   while (auto i = worse_cut(parts))
     join(parts, i);
-  // What is before the first parameters, or behind the last, is no layer.
+  // Code before the first parameters, or behind the last, is no layer.
   while (parts.size() > 1 && parts[0].parameters == 0)
     join(parts, 1);
   while (parts.size() > 1 && parts.back().parameters == 0)

@@ -14,7 +14,7 @@ bool is_cost(double seconds) {
   return std::isfinite(seconds) && seconds >= 0;
 }
 
-/// What a profile says of so many rows; 0 where it says nothing.
+/// Metrics of a profile at this number of rows; 0 where they are missing.
 auto metrics_at(const profile& x, const std::string& device, double rows) {
   return [&x, &device, rows](const char* name, const dimensions& of) {
     auto found = curve_of(x, name, device, of);
@@ -24,10 +24,10 @@ auto metrics_at(const profile& x, const std::string& device, double rows) {
 
 } // namespace
 
-size_t layers_in(const profile& x, const std::string& device) {
+size_t layers_in(const profile& measured, const std::string& device) {
   constexpr double most = 100'000;
   double out = 0;
-  for (auto& p : x.points)
+  for (auto& p : measured.points)
     if (auto i = p.dimensions.find("layer");
         p.device == device && i != p.dimensions.end())
       out = std::max(out, std::min(i->second + 1, most));
@@ -36,8 +36,8 @@ size_t layers_in(const profile& x, const std::string& device) {
 
 namespace {
 
-/// The sum of some metrics over layers [first, last), with what each part
-/// takes.
+/// The sum of some metrics over layers [first, last), with the fixed costs of
+/// each part.
 std::optional<double> sum_of_layers(const profile& x, const std::string& device,
                                     size_t first, size_t last,
                                     std::initializer_list<const char*> names) {
@@ -57,40 +57,42 @@ std::optional<double> sum_of_layers(const profile& x, const std::string& device,
 
 } // namespace
 
-std::optional<double> load_seconds_of_part(const profile& x,
+std::optional<double> load_seconds_of_part(const profile& measured,
                                            const std::string& device,
                                            size_t first, size_t last) {
-  return sum_of_layers(x, device, first, last,
+  return sum_of_layers(measured, device, first, last,
                        {"attach_seconds", "send_seconds"});
 }
 
-std::optional<double> send_seconds_of_part(const profile& x,
+std::optional<double> send_seconds_of_part(const profile& measured,
                                            const std::string& device,
                                            size_t first, size_t last) {
-  return sum_of_layers(x, device, first, last, {"send_seconds"});
+  return sum_of_layers(measured, device, first, last, {"send_seconds"});
 }
 
-result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
-                                   double rows, const host_link& link) {
-  auto metric = metrics_at(x, device, rows);
+result<layer_costs> layer_costs_of(const profile& measured,
+                                   const std::string& device, double rows,
+                                   const host_link& link) {
+  auto metric = metrics_at(measured, device, rows);
   auto over_link = [&](double bytes) {
     return bytes / link.rate.bytes_per_second;
   };
   layer_costs out;
-  auto layers = layers_in(x, device);
+  auto layers = layers_in(measured, device);
   if (layers > max_profiled_layers)
-    return error{ec::bad_request,
-                 "the profile of " + x.model + " has more layers than the "
-                   + std::to_string(max_profiled_layers)
-                   + " that can be planned for",
-                 {}};
+    return error{
+      ec::bad_request,
+      "the profile of " + measured.model + " has more layers than the "
+        + std::to_string(max_profiled_layers) + " that can be planned for",
+      {}};
   for (size_t i = 0; i < layers; ++i) {
     dimensions layer{{"layer", static_cast<double>(i)}};
-    auto run = curve_of(x, "execute_seconds", device, layer);
+    auto run = curve_of(measured, "execute_seconds", device, layer);
     if (run.empty())
       return error{ec::unavailable,
-                   "the profile of " + x.model + " has no execute_seconds of"
-                     + " layer " + std::to_string(i) + " on " + device,
+                   "the profile of " + measured.model
+                     + " has no execute_seconds of" + " layer "
+                     + std::to_string(i) + " on " + device,
                    {}};
     out.execute.push_back(run.at(rows));
     auto send = metric("send_seconds", layer);
@@ -103,7 +105,7 @@ result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
   auto whole = std::accumulate(out.execute.begin(), out.execute.end(), 0.0);
   if (whole <= 0)
     return error{ec::unavailable,
-                 "the profile of " + x.model
+                 "the profile of " + measured.model
                    + (layers == 0 ? " has no layers on "
                                   : " has layers that take no time on ")
                    + device,
@@ -120,13 +122,13 @@ result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
     for (auto& cost : *costs)
       if (!is_cost(cost))
         return error{ec::bad_request,
-                     "the profile of " + x.model + " says that layer "
+                     "the profile of " + measured.model + ": layer "
                        + std::to_string(&cost - costs->data()) + " takes "
                        + format_number(cost) + " s",
                      {}};
   if (!is_cost(out.fixed_cold))
     return error{ec::bad_request,
-                 "the profile of " + x.model + " says that each part takes "
+                 "the profile of " + measured.model + ": each part takes "
                    + format_number(out.fixed_cold) + " s",
                  {}};
   return out;

@@ -8,13 +8,13 @@ namespace millrace {
 
 namespace {
 
-/// What a prefix of the layers costs, cut in one way.
+/// The costs of one way to cut a prefix of the layers.
 struct label {
   double cold;
   double period;
   double transfers;
-  uint32_t before; ///< the label of the layers before the last part
-  uint32_t cut;    ///< the first layer of that
+  uint32_t before; ///< label of the layers before the last part
+  uint32_t cut;    ///< first layer of the last part
 };
 
 bool by_costs(const label& a, const label& b) {
@@ -25,12 +25,12 @@ bool by_costs(const label& a, const label& b) {
   return a.transfers < b.transfers;
 }
 
-/// Which pairs of a period and transfers no other was as good as.
+/// The Pareto-optimal pairs of a period and transfers.
 class staircase {
 public:
   void clear() { steps_.clear(); }
 
-  /// False when some pair was at least as good in both.
+  /// False if an existing pair is at least as good in both.
   bool add(double period, double transfers) {
     auto after =
       std::upper_bound(steps_.begin(), steps_.end(), period,
@@ -47,7 +47,8 @@ public:
   }
 
 private:
-  std::vector<std::pair<double, double>> steps_; ///< rising, and falling
+  /// First ascending, second descending.
+  std::vector<std::pair<double, double>> steps_;
 };
 
 std::vector<double> sums_of(const std::vector<double>& xs) {
@@ -57,7 +58,7 @@ std::vector<double> sums_of(const std::vector<double>& xs) {
   return out;
 }
 
-/// Labels of every prefix, for one more part after the other.
+/// Labels of every prefix; the number of parts grows step by step.
 class search {
 public:
   search(const layer_costs& costs, pipelining mode)
@@ -74,7 +75,7 @@ public:
 
   size_t layers() const { return costs_.layers(); }
 
-  /// All partitions of as many parts as the search is at that may be best.
+  /// The Pareto-optimal partitions with the present number of parts.
   std::vector<partition> whole() const {
     std::vector<partition> out;
     auto [first, last] = ends_[layers()];
@@ -101,13 +102,13 @@ public:
   }
 
 private:
-  using span = std::pair<size_t, size_t>; ///< of labels_
+  using span = std::pair<size_t, size_t>; ///< range of labels_
 
   double cold(size_t first, size_t end) const {
     return costs_.fixed_cold + cold_[end] - cold_[first];
   }
 
-  /// What one part takes for each request, as far as the next has to wait.
+  /// Time of one part per request during which the next request has to wait.
   double period(size_t first, size_t end) const {
     auto run = execute_[end] - execute_[first];
     auto sent = end < layers() ? costs_.transfer[end - 1] : 0;
@@ -146,9 +147,10 @@ private:
 
   const layer_costs& costs_;
   pipelining mode_;
-  std::vector<double> cold_, execute_; ///< of the layers before each
+  /// Sums over the layers before each layer.
+  std::vector<double> cold_, execute_;
   std::vector<label> labels_;
-  std::vector<span> ends_; ///< the labels of each prefix, with parts_ parts
+  std::vector<span> ends_; ///< labels of each prefix, with parts_ parts
   size_t parts_ = 1;
   std::vector<label> candidates_;
   staircase stairs_;
@@ -162,11 +164,12 @@ double mean_place(uint64_t requests, uint64_t groups) {
   return (g * q * (q - 1) / 2 + r * q) / x;
 }
 
-double mean_response(const partition& x, uint64_t requests, uint64_t devices) {
-  if (devices < x.parts())
+double mean_response(const partition& parts, uint64_t requests,
+                     uint64_t devices) {
+  if (devices < parts.parts())
     return std::numeric_limits<double>::infinity();
-  return x.cold + x.inference
-         + x.period * mean_place(requests, devices / x.parts());
+  return parts.cold + parts.inference
+         + parts.period * mean_place(requests, devices / parts.parts());
 }
 
 partition_planner::choice

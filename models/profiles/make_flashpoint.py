@@ -3,19 +3,19 @@
 """Writes flashpoint.yaml: the six models of Flashpoint (table 3.1), layer by
 layer, on the A10 of its testbed.
 
-What the thesis measured stands as it is: the models' sizes, T5-3B's load and
-send (14.138 s and 1.206 s of 11,408 MB, others by their size) and its execution
-time (0.1406 s, from its figure 8.3). The others' execution times are not given;
-theirs keep its mean ratio of send to execution. It gives no layers but their
-number for T5-3B, 55: the layers here are those of the published architectures,
-their bytes and times by their parameters. Outputs are of 256 tokens: with them
-T5-3B's 54 cuts cost the 61.8 ms that the thesis finds.
+Values that the thesis measured are unchanged: the models' sizes, T5-3B's load and
+send (14.138 s and 1.206 s for 11,408 MB; other models in proportion to their size)
+and T5-3B's execution time (0.1406 s, from figure 8.3). The thesis gives no execution
+times of other models; they are derived from its mean ratio of send to execution.
+Of layers the thesis gives only T5-3B's number, 55: the layers here are those of the
+published architectures, with bytes and times in proportion to their parameters.
+Outputs have 256 tokens: then T5-3B's 54 cuts cost the 61.8 ms of the thesis.
 """
 
 from pathlib import Path
 
-LOAD = 14.138 / 11408  # seconds per MB, from memory of the host
-SEND = 1.206 / 11408  # and from there to the device
+LOAD = 14.138 / 11408  # seconds per MB, from the host's memory
+SEND = 1.206 / 11408  # seconds per MB, from there to the device
 TOKENS = 256
 
 
@@ -61,7 +61,7 @@ def t5(width, inner, hidden, blocks):
                ("head", 32128 * width)])
 
 
-# Name, MB, execution in seconds, width, layers; and what every layer shares.
+# Name, MB, execution in seconds, width, layers, and parameters that all layers share.
 MODELS = [
     ("codebert", 499, .0027, 768, roberta(768, 12), 0),
     ("albert-xxlarge", 890, .0047, 4096,
@@ -90,7 +90,7 @@ def model(name, size, execute, width, layers, shared):
                         "part_parameter_bytes": shared * scale * 1e6,
                         "part_attach_seconds": shared * scale * LOAD,
                         "part_send_seconds": shared * scale * SEND})
-    # What a layer computes: its own parameters, or those that all blocks share.
+    # A layer computes with its own parameters, or with those that all blocks share.
     work = [n or (shared if "block" in what else 0) for what, n in layers]
     work = [0 if "embedding" in what else n for (what, _), n in
             zip(layers, work)]
@@ -106,7 +106,7 @@ def model(name, size, execute, width, layers, shared):
 
 
 def main():
-    text = ("# Made by make_flashpoint.py, which says where the figures come from.\n"
+    text = ("# Made by make_flashpoint.py, which names the sources of the figures.\n"
             "models:\n" + "".join(model(*x) for x in MODELS))
     Path(__file__).with_name("flashpoint.yaml").write_text(text)
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes paldia.yaml: GoogleNet on a V100 and an M60 under four laws of
-contention. Synthetic: PALDIA prints no execution times. Those of the V100 are
-the digest's, fitted to the baselines of figure 13a alone: 108 or 128 rows in 43
-to 58 ms, k batches at once in factor * k^exponent times that, at least once.
-The M60 takes 3 times as long (a declared choice)."""
+contention. Synthetic: PALDIA has no execution times. The V100's are the digest's,
+fitted to the baselines of figure 13a alone: 108 or 128 rows take 43 to 58 ms, k
+concurrent batches take max(1, factor * k^exponent) times as long.
+The M60 takes 3 times as long as the V100 (a declared choice)."""
 
 LAWS = [
     # model, rows of a batch, seconds alone, factor, exponent

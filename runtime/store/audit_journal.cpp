@@ -9,10 +9,11 @@ namespace {
 
 constexpr std::string_view first_line = "begin after ";
 
-/// A part may be over its size by what was written at once.
+/// Read limit: a part exceeds its size by at most one append.
 constexpr size_t audit_part_most = 4 * audit_part_max;
 
-/// How a part's first line names the end of the one before.
+/// The hash as text, with which the first line of a part names the last record
+/// of the part before.
 std::string name_of(const journal_hash& x) {
   constexpr char hex[] = "0123456789abcdef";
   std::string out;
@@ -38,13 +39,13 @@ audit_journal::open(std::unique_ptr<disk> where, size_t part_max,
   return out;
 }
 
-/// Finds the end of the last part. Written anew, since where a sync failed
-/// what is read is not for sure on disk.
+/// Finds the end of the current part and rewrites it. After a failed sync,
+/// bytes that can be read are not necessarily on disk.
 result<void> audit_journal::recover() {
   auto last = disk_->read(audit_file, audit_part_most);
   if (!last)
     return last.failure();
-  if (!*last) { // the first start, or begin_part did not get to its end
+  if (!*last) { // the first start, or begin_part was interrupted
     auto before = disk_->read(audit_part(1), audit_part_most);
     if (!before)
       return before.failure();
@@ -59,7 +60,7 @@ result<void> audit_journal::recover() {
   return replace(std::string_view{**last}.substr(0, end_.bytes));
 }
 
-/// Makes the part to write to as a whole, or leaves what there is.
+/// Replaces the current part atomically.
 result<void> audit_journal::replace(std::string_view text) {
   const auto fresh = std::string{audit_file} + ".new";
   auto done = write_whole(*disk_, fresh, text);
@@ -79,7 +80,7 @@ result<void> audit_journal::begin_part() {
     if (!*there)
       continue;
     auto done = disk_->rename(audit_part(i), audit_part(i + 1));
-    if (done) // each for itself: else a later one could be there without it
+    if (done) // sync each rename, so that power loss cannot reorder the renames
       done = disk_->sync_names();
     broken_ = broken_ || !done;
     if (!done)
@@ -88,7 +89,8 @@ result<void> audit_journal::begin_part() {
   return write_first_line();
 }
 
-/// Begins the part to write to, which is not there, after end_.
+/// Creates the current part, which must not exist; its first line names the
+/// record at end_.
 result<void> audit_journal::write_first_line() {
   journal_end end;
   auto line =
@@ -128,9 +130,9 @@ std::string read_audit(const std::vector<std::string>& parts,
       lines.push_back("!!! " + why);
     };
     if (records.empty() || !records[0].starts_with(first_line))
-      fail("a part does not say what it follows");
+      fail("a part does not name the part before it");
     else if (before && records[0].substr(first_line.size()) != name_of(*before))
-      fail("a part does not follow the one before it");
+      fail("a part does not follow the part before it");
     for (size_t i = 1; i < records.size(); ++i)
       lines.emplace_back(records[i]);
     if (content.damage && !content.damage->torn)

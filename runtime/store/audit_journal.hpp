@@ -11,26 +11,26 @@
 
 namespace millrace {
 
-/// The journal's name in its directory. Parts that are full are
-/// "audit.journal.1", the last one, to "audit.journal.8"; the oldest goes.
+/// The journal's file name. Full parts are "audit.journal.1", the newest, to
+/// "audit.journal.8"; the oldest part is deleted.
 constexpr auto audit_file = "audit.journal";
 constexpr int audit_parts = 8;
 constexpr size_t audit_part_max = 8u << 20;
 
-/// Who did what, as lines of text that are only ever added: each a record that
-/// is chained to the one before (journal.hpp), also from part to part, so that
-/// a line that was changed or taken out shows; with a key, also where the chain
-/// was computed anew by someone without the key. A part that is damaged is left
-/// as it is, and another begun. Blocks; one thread at a time.
+/// An append-only log of who did what. Each line is a record with the hash of
+/// the record before (journal.hpp), also across parts, so a changed or removed
+/// line is detected. With a key, a chain that was recomputed without the key is
+/// detected as well. A damaged part is left unchanged, and a new part is begun.
+/// Calls block; one thread at a time.
 class audit_journal {
 public:
-  /// Goes on after what is there. Errors: unavailable.
+  /// Opens the journal to append after its last record. Errors: unavailable.
   static result<std::unique_ptr<audit_journal>>
   open(std::unique_ptr<disk> where, size_t part_max = audit_part_max,
        std::string key = {});
 
-  /// Adds lines and syncs them. Errors: unavailable; what is on disk is open
-  /// then.
+  /// Appends lines and syncs them. Errors: unavailable; the lines may then be
+  /// on disk or not.
   result<void> append(const std::vector<std::string>& lines);
 
 private:
@@ -48,15 +48,15 @@ private:
   size_t part_max_;
   std::string key_;
   journal_end end_;
-  bool broken_ = false; ///< a write failed: where the part ends is not known
+  bool broken_ = false; ///< a write failed: the end of the part is unknown
 };
 
-/// The name of a part; 0 is the one that is written to.
+/// The file name of a part; 0 is the current part.
 std::string audit_part(int number);
 
-/// What is wrong in an audit log; empty when nothing is. `parts` are the texts
-/// of its parts, the oldest first, whose lines go to `lines`. The oldest may
-/// follow one that is gone.
+/// Verifies an audit log and returns its defects; empty when it is intact.
+/// `parts` are the contents of the parts, oldest first; their lines are
+/// appended to `lines`. The oldest part may follow a deleted one.
 std::string read_audit(const std::vector<std::string>& parts,
                        std::vector<std::string>& lines,
                        std::string_view key = {});

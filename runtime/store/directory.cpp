@@ -45,7 +45,8 @@ public:
       return failed(name, "opened");
     struct stat info;
     if (::fstat(x.get(), &info) != 0 || !S_ISREG(info.st_mode))
-      return error{ec::unavailable, path_of(name) + ": is no regular file", {}};
+      return error{
+        ec::unavailable, path_of(name) + ": is not a regular file", {}};
     std::string out;
     char part[65536];
     for (;;) {
@@ -90,7 +91,8 @@ public:
   }
 
   result<void> sync(const std::string& name) override {
-    // The file_descriptor that wrote: another might not hear of an error.
+    // Sync through the descriptor that wrote: another descriptor might not get
+    // the write error.
     if (::fsync(open_.at(name).get()) != 0)
       return failed(name, "synced");
     return {};
@@ -134,7 +136,7 @@ private:
 } // namespace
 
 result<std::unique_ptr<disk>> open_directory(const std::string& path) {
-  std::error_code ignored; // opening it says more
+  std::error_code ignored; // the open below gives a better error
   std::filesystem::create_directories(path, ignored);
   file_descriptor fd{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!fd)

@@ -13,10 +13,11 @@ namespace millrace {
 
 namespace {
 
-/// A journal shorter than this stays, whatever is in it.
+/// A journal shorter than this is never compacted.
 constexpr size_t short_journal = 256u << 10;
 
-/// And one that has not so many times what is left.
+/// A longer journal is compacted when it has this many times the size of the
+/// live rows.
 constexpr size_t worth_compacting = 4;
 
 } // namespace
@@ -55,15 +56,16 @@ fact_journal::recover(std::string_view file,
   if (found->damage && !found->damage->torn)
     return error{ec::bad_config,
                  path + ": " + describe_damage(*found)
-                   + ": 'millrace store restore' puts a backup in its place,"
-                     " 'millrace store repair' cuts it there",
+                   + ": 'millrace store restore' replaces it by a backup,"
+                     " 'millrace store repair' cuts it at the damage",
                  {}};
   if (found->schema > schema_)
-    return error{ec::bad_config,
-                 path + ": is of schema " + std::to_string(found->schema)
-                   + ", of a newer Millrace; this one knows up to "
-                   + std::to_string(schema_),
-                 {}};
+    return error{
+      ec::bad_config,
+      path + ": has schema " + std::to_string(found->schema)
+        + ", from a newer Millrace; this version supports schemas up to "
+        + std::to_string(schema_),
+      {}};
   if (found->damage)
     mended_ = path + ": dropped a torn record; " + describe_damage(*found);
   facts_ = std::move(found->rows);
@@ -74,8 +76,8 @@ fact_journal::recover(std::string_view file,
         return std::move(done.failure()).within(path);
     facts_ = facts{std::move(tables)};
   }
-  // What was read is not for sure on disk, even if it is synced now: where a
-  // sync failed, the system remembers bytes that it will never write.
+  // The file that was read may not be on disk, even if it is synced now: after
+  // a failed sync the kernel can hold bytes that it will never write.
   return rewrite();
 }
 
@@ -105,13 +107,13 @@ result<fact_content> fact_journal::replace(disk& where, const std::string& name,
 
 // -- writing ------------------------------------------------------------------
 
-/// Worth to be begun anew.
+/// Whether the journal should be compacted.
 bool fact_journal::is_long() const {
   return end_.bytes > short_journal
          && end_.bytes > worth_compacting * facts_.bytes();
 }
 
-/// Begins the journal anew, with what there is.
+/// Replaces the journal by one with the schema and the live rows.
 result<void> fact_journal::rewrite() {
   unfinished_ = true;
   journal_end end;
@@ -182,7 +184,7 @@ result<void> fact_journal::commit() {
   facts_.apply(std::move(next));
   if (!unfinished_ && is_long())
     if (auto done = rewrite(); !done) {
-      // What was written is safe where it is; mend tries again.
+      // The row is on disk in the old journal; mend tries again.
       log_event(log_level::warning, "store", "not_compacted",
                 {{"error", to_string(done.failure())}});
     }

@@ -13,46 +13,48 @@
 
 namespace millrace {
 
-/// Makes rows of one schema rows of the next.
+/// Migrates rows of one schema to the next.
 using fact_migration = std::function<result<void>(fact_tables&)>;
 
-/// What may be kept, in bytes of records: facts are few.
+/// Limit of all rows, in bytes of their records.
 constexpr size_t facts_max = 16u << 20;
 
-/// What a journal may grow to, should it be impossible to begin it anew.
+/// Limit of the journal file, in case it cannot be rewritten.
 constexpr size_t facts_file_max = 8 * facts_max;
 
-/// How often who has a journal has it mended.
+/// Interval at which the owner of a journal calls mend.
 constexpr milliseconds mend_pause{1000};
 
-/// A node's durable facts: in memory, and as a journal (journal.hpp) on a disk,
-/// whose first record names the schema and whose others are a row each. A
-/// journal that has grown long is replaced by one of what is left, as a whole.
+/// A node's durable facts, in memory and as a journal (journal.hpp) on a disk.
+/// The first record names the schema; each other record is a row. A journal
+/// that has grown long is rewritten with the live rows, as a whole.
 ///
-/// One write is one record, synced before it counts. After a loss of power the
-/// journal ends in whole records and at most a torn one, which nobody was told
-/// of: that one is dropped. Any other damage is a disk's or a person's, and
-/// opening refuses: see replace. (That the very last record was damaged later
-/// cannot be told from a torn one.) After a write that failed, whether it will
-/// be there after a restart is open; mend, or the next one, begins with a new
-/// file, as does every start, so that a disk that is well again needs no
-/// restart and nothing stands on bytes that only seem to be there.
+/// One write is one record, which is synced before it takes effect. A power
+/// loss leaves whole records and at most one torn record at the end. Its write
+/// was never confirmed, so opening drops it. Any other damage was done by a
+/// disk or a person, and opening fails: see replace. (Later damage to the very
+/// last record looks like a torn record.)
 ///
-/// Blocks; one thread at a time.
+/// After a failed write it is open whether the row exists after a restart. The
+/// next write, mend, and each start then write a new file. A disk that recovers
+/// therefore needs no restart, and no record follows bytes that may not be on
+/// disk.
+///
+/// Calls block; one thread at a time.
 class fact_journal {
 public:
-  /// Opens the journal of that name, or begins one. `migrations` lead from
-  /// schema 1 to this program's.
-  /// Errors: bad_config when it is damaged, saying where, or of a newer schema;
-  /// unavailable when the disk refuses.
+  /// Opens the journal `name`, or creates it. `migrations` lead from schema 1
+  /// to this program's schema.
+  /// Errors: bad_config for a damaged journal, with the position, and for a
+  /// newer schema; unavailable when the disk fails.
   static result<std::unique_ptr<fact_journal>>
   open(std::unique_ptr<disk> where, std::string name,
        std::vector<fact_migration> migrations = {});
 
-  /// Puts a text in a journal's place, as far as it is a whole journal: a
-  /// backup, or what is left of a damaged one. What was there, if anything,
-  /// stays beside it under `kept`. Returns what was whole.
-  /// Errors: those of read_facts; unavailable when the disk refuses.
+  /// Replaces a journal by the valid prefix of another journal's text: a
+  /// backup, or the rest of a damaged journal. An old journal is saved as
+  /// `kept`. Returns the valid prefix.
+  /// Errors: those of read_facts; unavailable when the disk fails.
   static result<fact_content> replace(disk& where, const std::string& name,
                                       std::string_view by,
                                       const std::string& kept);
@@ -62,24 +64,26 @@ public:
   }
   const fact_tables& tables() const { return facts_.tables(); }
 
-  /// Writes a row, or with an empty value deletes it; it counts when commit has
-  /// returned. Returns its new version. One at a time.
-  /// Errors: conflict when the row is not at that version (0: there is none);
-  /// too_large; unavailable.
+  /// Writes a row; an empty value deletes it. The write takes effect when
+  /// commit returns. Only one write may be staged. Returns the row's new
+  /// version.
+  /// Errors: conflict when the row's version is not `expected` (0: no such
+  /// row); too_large; unavailable.
   result<uint64_t> stage(const std::string& table, const std::string& key,
                          const std::string& value, uint64_t expected);
   result<void> commit();
 
-  /// After a write or a new beginning that failed: begins anew, if the disk
-  /// lets it. Errors: unavailable.
+  /// Rewrites the journal if an earlier write or rewrite failed. Errors:
+  /// unavailable.
   result<void> mend();
 
-  /// Raises a counter by one, or to `least`: the number of a start.
+  /// Raises a counter by one, at least to `least`, and returns it; used to
+  /// number the starts of a node.
   /// Errors: unavailable.
   result<uint64_t> raise(const std::string& table, const std::string& key,
                          uint64_t least = 0);
 
-  /// What was found wrong at opening and mended; empty when all was well.
+  /// The damage that opening repaired; empty: none.
   const std::string& mended() const { return mended_; }
 
 private:
@@ -95,8 +99,8 @@ private:
   uint32_t schema_;
   facts facts_;
   journal_end end_;
-  bool broken_ = false;     ///< the file's end is not known
-  bool unfinished_ = false; ///< it was to begin anew, and did not
+  bool broken_ = false;     ///< a write failed: the end of the file is unknown
+  bool unfinished_ = false; ///< a rewrite failed
   std::optional<fact> staged_;
   journal_end staged_end_;
   std::string mended_;

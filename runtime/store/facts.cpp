@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kind = "millrace facts";
 
-/// What a row's record has beside its texts.
+/// Size of a row's record without its texts.
 constexpr size_t row_overhead = 16;
 
 std::optional<uint32_t> unpack_schema(std::string_view x) {
@@ -42,20 +42,20 @@ size_t bytes_of(const std::string& table, const stored_row& x) {
 
 } // namespace
 
-size_t bytes_of(const fact& x) {
-  return bytes_of(x.table, x.row);
+size_t bytes_of(const fact& row) {
+  return bytes_of(row.table, row.row);
 }
 
 uint64_t next_count(std::string_view value, uint64_t least) {
   return std::max(number_in<uint64_t>(value).value_or(0) + 1, least);
 }
 
-std::string pack(const fact& x) {
+std::string pack(const fact& row) {
   std::string out;
-  put_number(out, static_cast<uint32_t>(x.table.size()));
-  put_number(out, static_cast<uint32_t>(x.row.key.size()));
-  put_number(out, x.row.version);
-  return out + x.table + x.row.key + x.row.value;
+  put_number(out, static_cast<uint32_t>(row.table.size()));
+  put_number(out, static_cast<uint32_t>(row.row.key.size()));
+  put_number(out, row.row.version);
+  return out + row.table + row.row.key + row.row.value;
 }
 
 std::string pack_schema(uint32_t schema) {
@@ -66,7 +66,7 @@ std::string pack_schema(uint32_t schema) {
 
 // -- in memory ----------------------------------------------------------------
 
-facts::facts(fact_tables x) : tables_(std::move(x)) {
+facts::facts(fact_tables tables) : tables_(std::move(tables)) {
   for (auto& [table, rows] : tables_)
     for (auto& [key, row] : rows)
       bytes_ += bytes_of(table, row);
@@ -89,16 +89,16 @@ const stored_row* facts::find(const std::string& table,
   return i == t->second.end() ? nullptr : &i->second;
 }
 
-void facts::apply(fact x) {
-  if (auto* old = find(x.table, x.row.key)) {
-    bytes_ -= bytes_of(x.table, *old);
-    tables_[x.table].erase(x.row.key);
+void facts::apply(fact row) {
+  if (auto* old = find(row.table, row.row.key)) {
+    bytes_ -= bytes_of(row.table, *old);
+    tables_[row.table].erase(row.row.key);
   }
-  if (x.row.value.empty())
+  if (row.row.value.empty())
     return;
-  bytes_ += bytes_of(x);
-  auto key = x.row.key;
-  tables_[x.table].insert_or_assign(std::move(key), std::move(x.row));
+  bytes_ += bytes_of(row);
+  auto key = row.row.key;
+  tables_[row.table].insert_or_assign(std::move(key), std::move(row.row));
 }
 
 // -- in a journal -------------------------------------------------------------
@@ -109,11 +109,11 @@ result<fact_content> read_facts(std::string_view file,
   auto schema =
     found.records.empty() ? std::nullopt : unpack_schema(found.records.front());
   if (!schema)
-    return error{ec::bad_config,
-                 path
-                   + ": is no journal of Millrace's facts, or its first record"
-                     " is damaged",
-                 {}};
+    return error{
+      ec::bad_config,
+      path
+        + ": is not a fact journal of Millrace, or its first record is damaged",
+      {}};
   fact_content out{*schema, {}, found.end, found.damage};
   for (size_t i = 1; i < found.records.size(); ++i) {
     auto x = unpack(found.records[i]);
@@ -126,10 +126,10 @@ result<fact_content> read_facts(std::string_view file,
   return out;
 }
 
-std::string describe_damage(const fact_content& x) {
-  return "bytes " + std::to_string(x.damage->from) + " to "
-         + std::to_string(x.damage->to) + " are damaged; the "
-         + std::to_string(x.end.records) + " records before are whole";
+std::string describe_damage(const fact_content& content) {
+  return "bytes " + std::to_string(content.damage->from) + " to "
+         + std::to_string(content.damage->to) + " are damaged; the "
+         + std::to_string(content.end.records) + " records before are whole";
 }
 
 } // namespace millrace

@@ -12,11 +12,11 @@
 
 namespace millrace {
 
-/// A table's rows by key.
+/// The rows of a table, by key.
 using fact_table = std::map<std::string, stored_row>;
 using fact_tables = std::map<std::string, fact_table>;
 
-/// A row and where it belongs; of no value: deleted.
+/// A row with its table; an empty value means deleted.
 struct fact {
   std::string table;
   stored_row row;
@@ -26,20 +26,20 @@ struct fact {
 class facts {
 public:
   facts() = default;
-  explicit facts(fact_tables x);
+  explicit facts(fact_tables tables);
 
   const fact_tables& tables() const { return tables_; }
 
-  /// A table's rows, by key.
+  /// The rows of a table, sorted by key.
   std::vector<stored_row> rows(const std::string& table) const;
 
-  /// Null when there is none.
+  /// Finds a row; null when it does not exist.
   const stored_row* find(const std::string& table,
                          const std::string& key) const;
 
-  void apply(fact x);
+  void apply(fact row);
 
-  /// What their records take in a journal.
+  /// Size of the rows' records in a journal.
   size_t bytes() const { return bytes_; }
 
 private:
@@ -47,19 +47,19 @@ private:
   size_t bytes_ = 0;
 };
 
-/// What a counter says next after a row's value (of an empty one: 0): one more,
-/// or `least`.
+/// The next value of a counter that is stored as a row: one more than the
+/// present value (empty: 0), at least `least`.
 uint64_t next_count(std::string_view value, uint64_t least);
 
-/// The content of a row's record.
-std::string pack(const fact& x);
-/// And of the first record, which says what the others are.
+/// Encodes a row as the content of a record.
+std::string pack(const fact& row);
+/// Encodes the first record, which names the schema.
 std::string pack_schema(uint32_t schema);
 
-/// What a row's record takes in a journal.
-size_t bytes_of(const fact& x);
+/// Size of a row's record in a journal.
+size_t bytes_of(const fact& row);
 
-/// What a journal of facts holds, as far as it is whole.
+/// The valid prefix of a fact journal.
 struct fact_content {
   uint32_t schema = 0;
   facts rows;
@@ -67,11 +67,12 @@ struct fact_content {
   std::optional<journal_damage> damage;
 };
 
-/// Reads a journal's text; its path is for errors.
-/// Errors: bad_config when it is none, or not even its first record is whole.
+/// Decodes a journal; `path` is for errors.
+/// Errors: bad_config when the text is no journal or its first record is
+/// damaged.
 result<fact_content> read_facts(std::string_view file, const std::string& path);
 
 /// "bytes 48 to 112 are damaged; the 3 records before are whole".
-std::string describe_damage(const fact_content& x);
+std::string describe_damage(const fact_content& content);
 
 } // namespace millrace

@@ -16,8 +16,8 @@ constexpr std::string_view marker = "MRJ1";
 constexpr size_t before_at = 8;
 constexpr size_t hash_at = 24;
 
-/// When a damaged file is searched for whole records, so many times its size is
-/// hashed at most: whoever fills a file with markers does not keep us.
+/// Bounds the search for whole records in a damaged file: at most this many
+/// times the file size is hashed. A file full of markers cannot take more time.
 constexpr size_t search_factor = 4;
 
 journal_hash hash_of(std::string_view head, std::string_view content,
@@ -40,7 +40,8 @@ journal_hash hash_at_offset(std::string_view x, size_t at) {
   return out;
 }
 
-/// A record at the beginning of a text, as far as its own bytes tell.
+/// A record at the start of a text with a correct hash; its link to the record
+/// before is not checked.
 struct found_record {
   journal_hash before{};
   journal_hash own{};
@@ -49,7 +50,7 @@ struct found_record {
   size_t bytes() const { return journal_overhead + content.size(); }
 };
 
-/// The length that a record there would have; none where there can be none.
+/// The content length in a record's head; nullopt for an invalid head.
 std::optional<size_t> length_at(std::string_view x) {
   if (x.size() < journal_overhead || !x.starts_with(marker))
     return std::nullopt;
@@ -76,7 +77,8 @@ std::optional<found_record> record_at(std::string_view x,
 journal_damage look_behind(std::string_view file, size_t from,
                            std::string_view key) {
   journal_damage out{from, file.size(), true};
-  // One write is one record, and the next begins when it is synced.
+  // A write is one record, and is synced before the next write. A longer rest
+  // is therefore not one torn write.
   if (file.size() - from > journal_overhead + journal_record_max)
     out.torn = false;
   auto most = search_factor * file.size();
@@ -85,7 +87,7 @@ journal_damage look_behind(std::string_view file, size_t from,
     auto rest = file.substr(at);
     auto n = length_at(rest).value_or(0);
     if (n > most || record_at(rest, key)) {
-      out.to = at; // or, with too much to look at, about there
+      out.to = at; // or, at the search limit, near there
       out.torn = false;
       break;
     }

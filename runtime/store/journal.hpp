@@ -10,9 +10,9 @@
 
 namespace millrace {
 
-// A journal is a file of records, each checked by itself and chained to the
-// one before, so that a flipped bit, a torn write, and a record that is
-// missing, doubled or from elsewhere show. Numbers are little-endian.
+// A journal is a file of records. Each record has a checksum and the hash of
+// the record before. Flipped bits, torn writes, and missing, repeated or
+// foreign records are therefore detected. Numbers are little-endian.
 //
 //   offset  bytes
 //   0       4      "MRJ1"
@@ -21,41 +21,41 @@ namespace millrace {
 //   24      16     hash of the 24 bytes before this and of the content
 //   40      n      content
 //
-// The hash is BLAKE2b (RFC 7693) with 128 bits. Without a key it finds
-// accidents; with a key of up to 64 bytes also records that were forged by
-// someone without the key.
+// The hash is BLAKE2b (RFC 7693) with 128 bits. Without a key the hash detects
+// accidental damage. With a key of up to 64 bytes it also detects records
+// forged without the key.
 
 using journal_hash = std::array<unsigned char, 16>;
 
 constexpr size_t journal_overhead = 40;
 
-/// The largest content.
+/// Limit of a record's content, in bytes.
 constexpr size_t journal_record_max = 1 << 20;
 
-/// Where a journal ends.
+/// The end of a journal.
 struct journal_end {
   size_t bytes = 0;
   uint64_t records = 0;
   journal_hash last{};
 };
 
-/// The record that comes next; moves the end behind it. The content may be of
-/// journal_record_max at most.
+/// Encodes the next record and advances `end`. The content must not exceed
+/// journal_record_max.
 std::string next_record(journal_end& end, std::string_view content,
                         std::string_view key = {});
 
-/// What is wrong with a journal behind its valid prefix.
+/// Damage behind the valid prefix of a journal.
 struct journal_damage {
-  size_t from = 0; ///< the first byte that is not of the valid prefix
-  size_t to = 0;   ///< where the next whole record begins, or the file ends
-  /// Nothing but what a write that power cut off can leave: no whole record is
-  /// behind it.
+  size_t from = 0; ///< first byte after the valid prefix
+  size_t to = 0;   ///< start of the next whole record, or the end of the file
+  /// The damage can be a write that power loss cut off: no whole record
+  /// follows.
   bool torn = false;
 };
 
-/// A journal's longest valid prefix.
+/// The longest valid prefix of a journal.
 struct journal_content {
-  std::vector<std::string_view> records; ///< of the text that was read
+  std::vector<std::string_view> records; ///< views into the file's text
   journal_end end;
   std::optional<journal_damage> damage;
 };

@@ -13,7 +13,8 @@ namespace millrace {
 
 namespace {
 
-/// Lines of each moment: samples, and others; more are counted.
+/// Limits for each half second: samples, and other lines. Further lines are
+/// only counted.
 constexpr size_t most_samples = 10;
 constexpr size_t most_kept = 10'000;
 constexpr milliseconds moment{500};
@@ -27,7 +28,8 @@ public:
   }
 
   ~journaled_log() override {
-    thread_.reset(); // what it could not write is back then
+    thread_
+      .reset(); // the thread has put back the lines that it could not write
     write();
   }
 
@@ -64,7 +66,7 @@ private:
       return;
     std::lock_guard guard{writing_};
     auto done = to_->append(lines);
-    // Once: where events are kept, this is one of them.
+    // Once per failure: the event log stores this event as well.
     if (!done && !failing_)
       log_event(log_level::error, "store", "lines_not_kept",
                 {{"lines", lines.size()}, {"error", done.failure().text}});
@@ -76,8 +78,8 @@ private:
     put_back(std::move(lines), more);
   }
 
-  /// To be tried again, before what came meanwhile. What the disk took of them
-  /// after all is there twice then.
+  /// Queues lines again, before newer ones. Lines that the disk stored in spite
+  /// of the error appear twice then.
   void put_back(std::vector<std::string> lines, size_t more) {
     std::lock_guard guard{mutex_};
     more_ += more;
@@ -89,12 +91,12 @@ private:
     waiting_ = std::move(lines);
   }
 
-  std::mutex mutex_; // guards what follows
+  std::mutex mutex_; // guards the members below
   std::vector<std::string> waiting_;
   size_t kept_ = 0;
   size_t samples_ = 0;
   size_t more_ = 0;
-  std::mutex writing_; // guards what follows
+  std::mutex writing_; // guards the members below
   std::unique_ptr<audit_journal> to_;
   bool failing_ = false;
   std::unique_ptr<worker_thread> thread_ =
@@ -113,7 +115,7 @@ std::string event_directory(const std::string& data) {
 
 namespace {
 
-/// Reads the key of a log's chain, or makes it.
+/// Reads the key of a log's chain; creates a missing key.
 result<std::string> own_chain_key(disk& where) {
   auto found = where.read(chain_key_file, chain_key_bytes);
   if (!found)
@@ -159,17 +161,16 @@ result<kept_lines> read_parts(const std::string& directory) {
     parts.push_back(std::move(*text));
   }
   if (parts.empty())
-    return error{
-      ec::unavailable,
-      directory + ": nothing is kept there (expected a node's data directory)",
-      {}};
+    return error{ec::unavailable,
+                 directory + ": has no log (expected a node's data directory)",
+                 {}};
   kept_lines out;
   auto key = read_file(directory + "/" + chain_key_file, chain_key_bytes);
   out.wrong = read_audit(parts, out.lines, key ? *key : "");
   if (!key)
-    out.wrong = key.failure().text
-                + ": the key of the chain is needed to see whether lines were"
-                  " changed or taken out";
+    out.wrong =
+      key.failure().text
+      + ": the key of the chain is needed to detect changed or removed lines";
   return out;
 }
 
@@ -177,7 +178,7 @@ result<kept_lines> read_parts(const std::string& directory) {
 
 result<kept_lines> read_kept_lines(const std::string& directory) {
   auto out = read_parts(directory);
-  // A part that was begun meanwhile looks as if one were missing.
+  // A part begun during the read looks like a missing part: read again.
   return out && !out->wrong.empty() ? read_parts(directory) : std::move(out);
 }
 

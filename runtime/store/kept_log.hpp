@@ -10,43 +10,44 @@
 
 namespace millrace {
 
-/// Lines a node keeps over its lives: who gave it which order and who was
-/// refused (the audit log), and what happened to it (its events). They are
-/// written within moments by a thread of its own, and chained, see
-/// audit_journal; what a storm adds is counted instead of kept.
+/// Durable log lines of a node: orders and refusals with their sender (the
+/// audit log), and events. A thread of the log writes the lines within moments,
+/// chained as in audit_journal. Lines above a rate limit are counted instead of
+/// stored.
 class kept_log {
 public:
   virtual ~kept_log() = default;
 
-  /// Something that had effect. Any thread, returns at once.
+  /// Stores a line about an effect. Thread-safe, returns at once.
   virtual void keep(std::string line) = 0;
 
-  /// One of many that are alike: ten of each half second are kept.
+  /// Stores a line that is one of many similar ones: at most ten in each half
+  /// second.
   virtual void sample(std::string line) = 0;
 };
 
-/// The folders of a data directory with its audit log and its events.
+/// The folders of the audit log and of the events in a data directory.
 std::string audit_directory(const std::string& data);
 std::string event_directory(const std::string& data);
 
-/// The file in such a folder with the key of its chain: 32 random bytes that
-/// the node's user alone can read. Made when the log is opened first.
+/// The file in such a folder with the key of the chain: 32 random bytes,
+/// readable only by the node's user. Opening the log creates a missing key.
 constexpr auto chain_key_file = "chain.key";
 
-/// Nine files of at most that size are kept. Lines that a disk refuses are kept
-/// in memory, 10,000 of them, and offered again every half second. Errors:
-/// unavailable.
+/// Opens a log of at most nine files of `part_max` bytes. Lines that the disk
+/// refuses stay in memory, at most 10,000, and are retried every half second.
+/// Errors: unavailable.
 result<std::unique_ptr<kept_log>>
 open_kept_log(std::unique_ptr<disk> where, size_t part_max = audit_part_max);
 
 struct kept_lines {
-  std::vector<std::string> lines; ///< the oldest first
-  std::string wrong; ///< what was changed or taken out; empty: nothing
+  std::vector<std::string> lines; ///< oldest first
+  std::string wrong;              ///< defects of the chain; empty: none
 };
 
 /// Reads the lines of a node, also while the node runs. Only the node's user
-/// can read the chain's key: without the key `wrong` has the reason. Errors:
-/// unavailable when there is nothing, or it cannot be read.
+/// can read the key of the chain; without the key, `wrong` has the reason.
+/// Errors: unavailable when the log is missing or unreadable.
 result<kept_lines> read_kept_lines(const std::string& directory);
 
 } // namespace millrace

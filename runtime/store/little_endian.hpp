@@ -8,30 +8,31 @@
 
 namespace millrace {
 
-/// Appends a number, its lowest byte first.
+/// Appends a number in little-endian order.
 template <class T>
-void put_number(std::string& out, T x) {
-  for (size_t i = 0; i < sizeof x; ++i)
-    out += static_cast<char>(x >> (8 * i));
+void put_number(std::string& out, T number) {
+  for (size_t i = 0; i < sizeof number; ++i)
+    out += static_cast<char>(number >> (8 * i));
 }
 
-/// The number at an offset, which has to be there.
+/// Reads the number at an offset, which must be inside the text.
 template <class T>
-T number_at(std::string_view x, size_t at) {
+T number_at(std::string_view bytes, size_t at) {
   T out = 0;
   for (size_t i = 0; i < sizeof out; ++i)
-    out |= static_cast<T>(static_cast<T>(static_cast<uint8_t>(x[at + i]))
+    out |= static_cast<T>(static_cast<T>(static_cast<uint8_t>(bytes[at + i]))
                           << (8 * i));
   return out;
 }
 
-/// Takes a number off the front of a text; none when it is too short.
+/// Removes a number from the start of a text; nullopt when the text is too
+/// short.
 template <class T>
-std::optional<T> take_number(std::string_view& x) {
-  if (x.size() < sizeof(T))
+std::optional<T> take_number(std::string_view& bytes) {
+  if (bytes.size() < sizeof(T))
     return std::nullopt;
-  auto out = number_at<T>(x, 0);
-  x.remove_prefix(sizeof(T));
+  auto out = number_at<T>(bytes, 0);
+  bytes.remove_prefix(sizeof(T));
   return out;
 }
 

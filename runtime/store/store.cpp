@@ -36,7 +36,8 @@ public:
 
 private:
   std::unique_ptr<fact_journal> facts_;
-  worker_thread thread_; // last: ends before the journal does
+  worker_thread
+    thread_; // last member: the thread ends before the journal is destroyed
 };
 
 } // namespace

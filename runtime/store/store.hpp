@@ -11,17 +11,17 @@
 
 namespace millrace {
 
-/// A durable fact. The version counts its writes from 1.
+/// A durable row. The version counts its writes, from 1.
 struct stored_row {
   std::string key;
   std::string value;
   uint64_t version = 0;
 };
 
-/// Where the few durable facts of a node are kept: tables of rows, each
-/// replaced as a whole by compare-and-set. Calls return at once; completions
-/// come later, on a thread of the store, so an actor's completion only sends
-/// the actor a message.
+/// The durable facts of a node: tables of rows, each replaced as a whole by
+/// compare-and-set. Calls return at once. A completion runs later on a thread
+/// of the store, so the completion of an actor only sends a message to the
+/// actor.
 class store {
 public:
   virtual ~store() = default;
@@ -29,26 +29,26 @@ public:
   using loaded = std::function<void(result<std::vector<stored_row>>)>;
   using written = std::function<void(result<uint64_t>)>;
 
-  /// Reads all rows of a table, by key.
+  /// Reads all rows of a table, sorted by key.
   virtual void load(std::string table, loaded done) = 0;
 
-  /// Writes a row and completes with its new version once it is on disk.
-  /// An empty value deletes the row. `expected` is the version that is
-  /// replaced, 0 for a row that must not exist yet.
-  /// Errors: conflict when the version differs; too_large; unavailable when
-  /// the disk refuses: then what is there after a restart is open.
+  /// Writes a row and completes with its new version once the row is on disk.
+  /// An empty value deletes the row. `expected` is the version to replace; 0
+  /// for a row that must not exist.
+  /// Errors: conflict when the version differs; too_large; unavailable when the
+  /// disk fails: after a restart the row may be the old or the new one.
   virtual void put(std::string table, std::string key, std::string value,
                    uint64_t expected, written done) = 0;
 };
 
-/// The journal's name in a node's data directory.
+/// The journal's file name in a node's data directory.
 constexpr auto facts_file = "facts.journal";
 
-/// The table of a node's crashes by model.
+/// The table with a node's crashes by model.
 constexpr auto crashes_table = "crashes";
 
-/// A node's store: a journal in its data directory (fact_journal.hpp), synced
-/// at each write. Begins one where there is none. Errors: those of
+/// Opens a node's store: a journal in its data directory (fact_journal.hpp),
+/// synced at each write and created if missing. Errors: those of
 /// fact_journal::open.
 result<std::unique_ptr<store>> open_store(std::unique_ptr<disk> where);
 

@@ -38,8 +38,8 @@ public:
   result<void> sync_names() override { return told(disk_->sync_names()); }
 
 private:
-  /// Of what may only have reached the system's memory: a disk that refuses it
-  /// does refuse, one that takes it has written nothing yet.
+  /// Reports only failures of calls that may not have reached the disk yet.
+  /// Success of such a call proves nothing; a refusal is one.
   result<void> told_failure(result<void> x) const {
     if (!x)
       tell_(x);
@@ -58,9 +58,10 @@ private:
 } // namespace
 
 std::unique_ptr<disk>
-watched(std::unique_ptr<disk> x,
+watched(std::unique_ptr<disk> inner,
         std::function<void(const result<void>&)> how_it_went) {
-  return std::make_unique<watched_disk>(std::move(x), std::move(how_it_went));
+  return std::make_unique<watched_disk>(std::move(inner),
+                                        std::move(how_it_went));
 }
 
 } // namespace millrace

@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-/// Something to be done once, later. Unlike std::function it need not be
-/// copied, and what it holds fits inside up to 48 bytes: a simulated world has
-/// millions of them.
+/// A move-only function object for one later call. Unlike std::function, the
+/// callable need not be copyable, and up to 48 bytes are stored inline: a
+/// simulated world has millions of actions.
 class action {
 public:
   action() = default;
@@ -31,11 +31,11 @@ public:
     }
   }
 
-  action(action&& x) noexcept { take(x); }
-  action& operator=(action&& x) noexcept {
-    if (this != &x) {
+  action(action&& other) noexcept { take(other); }
+  action& operator=(action&& other) noexcept {
+    if (this != &other) {
       clear();
-      take(x);
+      take(other);
     }
     return *this;
   }
@@ -55,7 +55,7 @@ private:
 
   struct operations {
     void (*call)(void*);
-    void (*move)(void* from, void* to); ///< and destroys `from`
+    void (*move)(void* from, void* to); ///< also destroys `from`
     void (*destroy)(void*);
   };
 
@@ -74,10 +74,10 @@ private:
     [](void* from, void* to) { ::new (to) F*(*static_cast<F**>(from)); },
     [](void* x) { delete *static_cast<F**>(x); }};
 
-  void take(action& x) {
-    how_ = std::exchange(x.how_, nullptr);
+  void take(action& other) {
+    how_ = std::exchange(other.how_, nullptr);
     if (how_ != nullptr)
-      how_->move(x.inside_, inside_);
+      how_->move(other.inside_, inside_);
   }
   void clear() {
     if (auto* how = std::exchange(how_, nullptr))

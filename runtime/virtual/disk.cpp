@@ -16,7 +16,7 @@ error refused(const std::string& path, const char* what) {
 
 } // namespace
 
-/// A process's way to the disk.
+/// The interface of one process to the disk.
 class virtual_disk::view : public disk {
 public:
   explicit view(std::shared_ptr<virtual_disk> x) : disk_(std::move(x)) {}
@@ -90,45 +90,47 @@ std::unique_ptr<disk> virtual_disk::open() {
   return std::make_unique<view>(shared_from_this());
 }
 
-void virtual_disk::apply(name_map& names, const naming& x) {
-  names[x.name] = x.what;
-  if (!x.gone.empty())
-    names.erase(x.gone);
+void virtual_disk::apply(name_map& names, const naming& change) {
+  names[change.name] = change.what;
+  if (!change.gone.empty())
+    names.erase(change.gone);
 }
 
-void virtual_disk::name(naming x) {
-  apply(names_, x);
-  pending_.push_back(std::move(x));
+void virtual_disk::name(naming change) {
+  apply(names_, change);
+  pending_.push_back(std::move(change));
 }
 
-/// What is left of a file: what was durable, and of the rest anything.
-void virtual_disk::tear(file& x) {
-  auto last = std::find(x.places.rbegin(), x.places.rend(), place::durable);
-  auto safe = static_cast<size_t>(x.places.rend() - last);
+/// Applies a power loss to a file: durable bytes stay, unsynced bytes may
+/// change.
+void virtual_disk::tear(file& torn) {
+  auto last =
+    std::find(torn.places.rbegin(), torn.places.rend(), place::durable);
+  auto safe = static_cast<size_t>(torn.places.rend() - last);
   for (size_t i = 0; i < safe; ++i)
-    if (x.places[i] != place::durable)
-      x.bytes[i] = '\0';
-  auto end = safe + random_.below(x.bytes.size() - safe + 1);
+    if (torn.places[i] != place::durable)
+      torn.bytes[i] = '\0';
+  auto end = safe + random_.below(torn.bytes.size() - safe + 1);
   switch (random_.below(4)) {
-  case 0: // nothing of it
+  case 0: // lose all unsynced bytes at the end
     end = safe;
     break;
-  case 1: // all of it
-    end = x.bytes.size();
+  case 1: // keep all bytes
+    end = torn.bytes.size();
     break;
-  case 2: // up to somewhere
+  case 2: // keep a part
     break;
-  default: // a length, and zeros where sectors had not been written
+  default: // keep the length, with zeros for unwritten sectors
     for (auto at = safe; at < end; at = (at / sector + 1) * sector)
       if (random_.below(2) == 0)
         std::fill(
-          x.bytes.begin() + static_cast<ptrdiff_t>(at),
-          x.bytes.begin()
+          torn.bytes.begin() + static_cast<ptrdiff_t>(at),
+          torn.bytes.begin()
             + static_cast<ptrdiff_t>(std::min(end, (at / sector + 1) * sector)),
           '\0');
   }
-  x.bytes.resize(end);
-  x.places.assign(end, place::durable);
+  torn.bytes.resize(end);
+  torn.places.assign(end, place::durable);
 }
 
 void virtual_disk::lose_power() {

@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-/// What a process does to a disk.
+/// Operations of a process on a disk.
 enum class disk_step : uint8_t {
   read,
   create,
@@ -22,55 +22,57 @@ enum class disk_step : uint8_t {
   sync_names,
 };
 
-/// A host's disk in the simulated world: it outlives the processes that write
-/// to it, and does to what was not synced all that a real one may.
+/// A host's disk in the simulated world. The disk outlives the processes that
+/// write to it. A power loss treats unsynced data in all ways that a real disk
+/// may.
 class virtual_disk : public std::enable_shared_from_this<virtual_disk> {
 public:
-  /// Chance decides what becomes of what was not synced.
+  /// `random` decides the fate of unsynced data.
   explicit virtual_disk(random_stream random) : random_(std::move(random)) {}
 
-  /// For a process. It keeps this disk alive.
+  /// Opens the disk for a process; the result keeps this disk alive.
   std::unique_ptr<disk> open();
 
-  /// Has steps fail for which this is true; each is asked about once. A failed
-  /// append writes a part; what a failed sync was to save is never saved, even
-  /// by a later sync that succeeds, as with Linux.
+  /// Makes operations fail for which `when` returns true; called once for each
+  /// operation. A failed append writes a part of its bytes. Bytes of a failed
+  /// sync are never saved, not even by a later successful sync, as on Linux.
   void fail(std::function<bool(disk_step)> when) { fails_ = std::move(when); }
 
-  /// Of what was not synced, some is there afterwards and some is not: files
-  /// end anywhere, sectors are missing in the middle, names are old or new.
+  /// Keeps some of the unsynced data and loses the rest: files end anywhere,
+  /// sectors in the middle are missing, names are old or new.
   void lose_power();
 
   void wipe();
 
-  /// The bytes of a file, for who damages or inspects them; null: none.
+  /// The bytes of a file, for tests that damage or inspect them; null when the
+  /// file does not exist.
   std::string* content(const std::string& name);
 
 private:
   class view;
 
-  /// A byte is on disk, on its way there, or only in memory since a sync that
-  /// was to write it failed.
+  /// State of a byte: on disk, waiting for a sync, or lost to a failed sync and
+  /// only in memory.
   enum class place : uint8_t { durable, pending, given_up };
 
   struct file {
     std::string bytes;
-    std::vector<place> places; ///< of each byte
+    std::vector<place> places; ///< state of each byte
   };
   using file_ptr = std::shared_ptr<file>;
   using name_map = std::map<std::string, file_ptr>;
 
-  /// A change of names that is not synced.
+  /// A create or rename that is not synced.
   struct naming {
     std::string name;
     file_ptr what;
-    std::string gone; ///< empty: none
+    std::string gone; ///< old name of a rename; empty for a create
   };
 
-  bool fails(disk_step x) { return fails_ && fails_(x); }
-  void name(naming x);
-  static void apply(name_map& names, const naming& x);
-  void tear(file& x);
+  bool fails(disk_step step) { return fails_ && fails_(step); }
+  void name(naming change);
+  static void apply(name_map& names, const naming& change);
+  void tear(file& torn);
 
   random_stream random_;
   std::function<bool(disk_step)> fails_;

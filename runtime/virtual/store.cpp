@@ -42,11 +42,11 @@ public:
   }
 
 private:
-  /// One after the other, as a thread would do them. Lives until the last is
-  /// done: the process's end drops what is left.
+  /// Runs steps one after the other, as a thread would. The object lives until
+  /// the last step has run; the end of the process drops the queued steps.
   struct work : std::enable_shared_from_this<work> {
     struct step {
-      std::function<bool()> begin; ///< whether the disk has to be waited for
+      std::function<bool()> begin; ///< returns whether to wait for the disk
       std::function<void()> end;
     };
 
@@ -88,7 +88,7 @@ private:
     virtual_process& process;
     std::unique_ptr<fact_journal> facts;
     microseconds takes;
-    std::deque<step> steps; ///< the first is on its way
+    std::deque<step> steps; ///< the first step is running
     std::vector<stored_row> rows;
     result<uint64_t> version{0};
   };

@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-/// A process's store in the simulated world: the production journal. A write
-/// is on its way to the disk at once, and synced when it has taken its time.
+/// Creates a process's store in the simulated world, on the production journal.
+/// A write is appended at once, and synced after `takes`.
 std::unique_ptr<store> make_virtual_store(virtual_process& process,
                                           std::unique_ptr<fact_journal> facts,
                                           microseconds takes);

@@ -88,7 +88,7 @@ void virtual_process::end() {
 // -- the world ----------------------------------------------------------------
 
 virtual_world::~virtual_world() {
-  // What is scheduled may hold actors.
+  // Scheduled actions may hold actors, so they are destroyed here.
   for (auto& x : processes_)
     x->end();
   slots_.clear();
@@ -174,12 +174,13 @@ void virtual_world::visit(virtual_process& where, action& what) {
   arm(where);
 }
 
-void virtual_world::arm(virtual_process& x) {
-  auto due = x.next_timer();
-  if (due == far_future || (!x.armed_.empty() && x.armed_.back() <= due))
+void virtual_world::arm(virtual_process& process) {
+  auto due = process.next_timer();
+  if (due == far_future
+      || (!process.armed_.empty() && process.armed_.back() <= due))
     return;
-  x.armed_.push_back(due);
-  push(due, &x, nullptr);
+  process.armed_.push_back(due);
+  push(due, &process, nullptr);
 }
 
 } // namespace millrace

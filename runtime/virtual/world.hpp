@@ -16,9 +16,9 @@ namespace millrace {
 
 class virtual_world;
 
-/// A process of the simulated world: an actor system of its own on CAF's
-/// deterministic coordinator, with a clock of its own whose origin no other
-/// process shares, as steady clocks have it.
+/// A process of the simulated world. Each process has its own actor system on
+/// CAF's deterministic coordinator, and its own clock with a separate origin,
+/// like steady clocks of real hosts.
 class virtual_process {
 public:
   virtual_process(virtual_world& world, std::string name, nanoseconds origin);
@@ -30,32 +30,32 @@ public:
   caf::actor_system& system() { return system_; }
   virtual_world& world() { return world_; }
 
-  /// A point of the world's time on this process's clock.
+  /// Converts a time of the world to this process's clock.
   timestamp local(timestamp when) const { return when + origin_; }
-  /// The way back.
+  /// Converts a time of this process's clock to the world's.
   timestamp global(timestamp when) const {
     return when == far_future ? when : when - origin_;
   }
 
-  /// Keeps an actor to be ended with the process; returns it.
+  /// Registers an actor that ends with the process; returns the actor.
   template <class Handle>
-  Handle adopt(Handle x) {
-    roots_.push_back(caf::actor_cast<caf::actor>(x));
-    return x;
+  Handle adopt(Handle handle) {
+    roots_.push_back(caf::actor_cast<caf::actor>(handle));
+    return handle;
   }
 
-  /// Nothing runs and no time passes here until resume; what should have
-  /// happened meanwhile happens then, in order.
+  /// Stops the process until resume: no actor runs and its clock stands still.
+  /// Events that fall due meanwhile run at resume, in order.
   void pause() { paused_ = true; }
   void resume();
   bool paused() const { return paused_; }
 
-  /// Ends all actors at once. What they still say is for their bus to drop.
-  /// What was scheduled here never happens.
+  /// Ends all actors at once. The bus drops messages that they send while they
+  /// end. Scheduled events of this process never run.
   void end();
   bool ended() const { return ended_; }
 
-  /// Actors that have not ended.
+  /// The number of running actors.
   size_t actors() { return system_.registry().running(); }
 
 private:
@@ -77,19 +77,19 @@ private:
   caf::actor_system system_;
   caf::scheduler::test_coordinator& scheduler_;
   std::vector<caf::actor> roots_;
-  std::vector<timestamp> armed_; ///< wake-ups in the queue, the next one last
-  std::vector<action> held_;     ///< while paused
+  std::vector<timestamp> armed_; ///< wake-ups in the queue, earliest last
+  std::vector<action> held_;     ///< events that fell due during a pause
   bool paused_ = false;
   bool ended_ = false;
 };
 
-/// The simulated world's time: one queue of what happens next over all its
-/// processes. What is due together happens in order of call; with an order of
-/// chance given, actors that are ready together run in that order. Nothing
-/// here or below reads a real clock.
+/// The time of the simulated world: one event queue for all processes. Events
+/// with the same time run in the order of the calls. With shuffle(), actors
+/// that are ready together run in random order. No code here or below reads a
+/// real clock.
 class virtual_world {
 public:
-  /// When a world begins: CAF's clock takes zero for something else.
+  /// Start time of a world; not zero, which has another meaning to CAF's clock.
   static constexpr timestamp beginning{std::chrono::hours{1}};
 
   virtual_world() = default;
@@ -100,56 +100,57 @@ public:
   timestamp now() const { return now_; }
   microseconds elapsed() const { return to_us(now_ - beginning); }
 
-  /// The process lives as long as the world; see virtual_process::end.
+  /// Adds a process that lives as long as the world; see virtual_process::end.
   virtual_process& add_process(std::string name, nanoseconds origin = {});
 
-  /// Has something happen, now at the earliest.
+  /// Schedules an action, at the earliest now.
   void at(timestamp when, action what) { push(when, nullptr, std::move(what)); }
 
-  /// Has something happen in a process: its clock shows that time, and what it
-  /// wakes has run before anything else happens. Not if the process has ended.
+  /// Schedules an action in a process, with the process clock at this time. All
+  /// actors that the action wakes run before the next event. Dropped if the
+  /// process has ended.
   void at(timestamp when, virtual_process& where, action what) {
     push(when, &where, std::move(what));
   }
 
-  /// In a process, as soon as what happens now is over.
+  /// Schedules an action in a process directly after the current event.
   void soon(virtual_process& where, action what) {
     at(now_, where, std::move(what));
   }
 
-  /// Lets all happen that is due by then. Returns early when `stop` says so,
-  /// which is asked after each event.
+  /// Runs all events that are due by `end`. `stop` is called after each event;
+  /// true makes the function return early.
   void run_until(timestamp end, const std::function<bool()>& stop = {});
   void run_for(microseconds length) { run_until(now_ + length); }
 
-  /// When the next thing happens.
+  /// The time of the next event.
   timestamp next_due() const;
 
-  /// Draws the order of actors that are ready together.
+  /// Runs actors that are ready together in random order.
   void shuffle(random_stream order) { order_ = std::move(order); }
 
-  /// Messages that actors have handled, and things that adapters did.
+  /// Numbers of messages that actors have handled, and of actions run.
   uint64_t messages() const { return messages_; }
   uint64_t actions() const { return actions_; }
 
 private:
   friend class virtual_process;
 
-  /// What happens when; small, since the heap moves it about.
+  /// A queue entry; small, since the heap moves it often.
   struct event {
     timestamp when;
     uint64_t number = 0;
-    size_t slot = 0; ///< of what happens
+    size_t slot = 0; ///< index into slots_
   };
   struct happening {
     virtual_process* where = nullptr;
-    action what; ///< none: the process's timers
+    action what; ///< empty: run the process's timers
   };
 
   void push(timestamp when, virtual_process* where, action what);
   void step();
   void visit(virtual_process& where, action& what);
-  void arm(virtual_process& x);
+  void arm(virtual_process& process);
 
   timestamp now_ = beginning;
   std::vector<event> queue_; ///< a heap

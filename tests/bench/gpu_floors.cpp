@@ -4,13 +4,12 @@
 /// usage: gpu_floors GPU copy
 ///        gpu_floors GPU [once] FILE I64|F32 SIZE...
 ///
-/// What `bench gpu` is held against: LibTorch by itself, in as few lines as it
-/// takes. Prints how many bytes a second a page-locked copy to the GPU moves;
-/// or the seconds that a call takes, the median, which copies its input in
-/// (from ordinary memory, as it comes from a client), computes and copies its
-/// output back, and how many such calls a second there are one after the other.
-/// Once: it makes one such call that a profiler is to look at, after some that
-/// it is not to.
+/// The baseline of `millrace-bench gpu`: LibTorch alone, in minimal code.
+/// `copy` prints the rate of a page-locked copy to the GPU in bytes per second.
+/// With a file the program prints the median seconds of a call and the
+/// sequential calls per second. A call copies its input to the GPU (from
+/// ordinary memory, as from a client), computes, and copies its output back.
+/// `once` makes one call for a profiler after some warm-up calls.
 
 #include <algorithm>
 #include <chrono>
@@ -61,7 +60,7 @@ double copy_rate() {
 } // namespace
 
 int main(int n, char** argument) {
-  if (n > 1) { // which torch::kCUDA means from then on
+  if (n > 1) { // sets the device of torch::kCUDA
     c10::cuda::set_device(
       static_cast<c10::DeviceIndex>(std::atoi(argument[1])));
     --n, ++argument;

@@ -3,9 +3,9 @@
 /// \file
 /// usage: load_twice FILE THREADS TYPE SIZE...
 ///
-/// What `bench coldstart` is held against: loads a TorchScript file and runs it
-/// twice on zeros, as few lines as LibTorch takes for that. Prints the seconds
-/// that each of the three took; how it came to run itself is not counted.
+/// The baseline of `millrace-bench coldstart`: loads a TorchScript file and
+/// runs it twice on zeros, in minimal LibTorch code. Prints the seconds of the
+/// load and of both runs, without the start of this process.
 
 #include <chrono>
 #include <cstdio>

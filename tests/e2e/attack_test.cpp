@@ -6,7 +6,7 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("P12: connections that say garbage disturb nobody") {
+TEST_CASE("P12: connections that send garbage do not disturb clients") {
   besieged c;
   auto random = chance();
   auto made = c.under(
@@ -20,7 +20,7 @@ TEST_CASE("P12: connections that say garbage disturb nobody") {
   CHECK(made > 500);
 }
 
-TEST_CASE("P12: handshakes that are broken off anywhere disturb nobody") {
+TEST_CASE("P12: handshakes broken off at any byte do not disturb clients") {
   besieged c;
   auto random = chance();
   auto whole = greeting() + ready();
@@ -35,7 +35,7 @@ TEST_CASE("P12: handshakes that are broken off anywhere disturb nobody") {
   CHECK(made > 500);
 }
 
-TEST_CASE("P12: a flood of messages that are none disturbs nobody") {
+TEST_CASE("P12: a flood of malformed messages does not disturb clients") {
   besieged c;
   auto random = chance();
   file_descriptor x;
@@ -47,7 +47,7 @@ TEST_CASE("P12: a flood of messages that are none disturbs nobody") {
   auto made = c.under(
     [&] {
       auto body = noise(random, 100);
-      // One short frame; now and then one that claims to be of 2^62 bytes.
+      // One short frame. One in 1000 claims a length of 2^62 bytes.
       auto frame = random.below(1000) == 0
                      ? std::string{"\x02\x40\0\0\0\0\0\0\0", 9}
                      : std::string{'\0', static_cast<char>(body.size())} + body;
@@ -62,7 +62,7 @@ TEST_CASE("P12: a flood of messages that are none disturbs nobody") {
   CHECK(made > 2000);
 }
 
-TEST_CASE("P12: thousands of silent connections keep no new client out") {
+TEST_CASE("P12: thousands of silent connections do not block a new client") {
   raise_file_limit();
   besieged c;
   std::vector<file_descriptor> silent;
@@ -76,9 +76,8 @@ TEST_CASE("P12: thousands of silent connections keep no new client out") {
   CHECK(took < 2s);
 }
 
-TEST_CASE(
-  "P12: a node that may open no more files serves who is there, and lets"
-  " others in again when the silent ones are shut out") {
+TEST_CASE("P12: a node at its file limit serves its clients and accepts others"
+          " again when silent connections are closed") {
   raise_file_limit();
   constexpr rlim_t files = 256;
   besieged c;
@@ -100,7 +99,7 @@ TEST_CASE(
   MESSAGE("let in after " << format_duration(to_us(steady_now() - begin)));
 }
 
-TEST_CASE("P12: who says one byte a second is not waited for") {
+TEST_CASE("P12: a connection that sends one byte per second is closed") {
   besieged c;
   auto whole = greeting();
   std::vector<file_descriptor> slow;
@@ -112,7 +111,7 @@ TEST_CASE("P12: who says one byte a second is not waited for") {
     auto y = c.ask_for(1s);
     CHECK(y.good == y.asked);
   }
-  // A handshake may take a second: by now they are shut out.
+  // A handshake may take 1 s, so the node has closed the connections by now.
   ::usleep(500'000);
   CHECK(std::count_if(slow.begin(), slow.end(), is_closed) == 50);
 }

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recomputes both bills of a run from the events of its nodes alone, with
-Python's standard library, and compares them with the summary to the cent.
+"""Recomputes both bills of a run only from the events of its nodes, with the
+Python standard library, and compares them with the summary to the cent.
 
-Rules, as config/SCENARIOS.md has them: a machine of a pool costs from
+Rules of config/SCENARIOS.md: a machine of a pool costs from
 `machine.requested` to `machine.released`, any other host from its first
-`simulator.started` to the end of the run. Boots, kills and losses end nothing.
-The parts between `machine.in_use` and `machine.idle` are used. Only
-the workload counts, from 0 to the length of the run."""
+`simulator.started` to the end of the run. Boots, kills and losses end no billed time.
+The time between `machine.in_use` and `machine.idle` counts as used. Only the time
+of the workload counts, from 0 to the length of the run."""
 
 import collections
 import csv
@@ -19,7 +19,7 @@ import tempfile
 import unittest
 
 MILLRACE, SCENARIOS = (sys.argv.pop(1) for _ in range(2))
-BASE_PRICE, POOL_PRICE = 1.2, 3.6  # an hour, as machines.yaml has them
+BASE_PRICE, POOL_PRICE = 1.2, 3.6  # per hour, from machines.yaml
 
 
 def price_of(node):
@@ -29,7 +29,7 @@ def price_of(node):
 
 
 def bills(events, length):
-    """Cost reserved and used, in the order of the events."""
+    """Returns the cost reserved and used, from the events in order."""
     since, used_since = {}, {}
     reserved, used = (collections.Counter() for _ in range(2))
 
@@ -79,7 +79,7 @@ class Bills(unittest.TestCase):
         reserved, used = bills(events, round(summary["seconds"] * 1e6))
         self.assertEqual(round(summary["cost"], 2), round(reserved, 2))
         self.assertEqual(round(summary["cost_used"], 2), round(used, 2))
-        # Bills of a minute are small: to the millionth as well.
+        # Bills of a minute are small: compare six decimals too.
         self.assertAlmostEqual(summary["cost"], reserved, 6)
         self.assertAlmostEqual(summary["cost_used"], used, 6)
         self.assertGreater(reserved, used)
@@ -97,14 +97,14 @@ class Bills(unittest.TestCase):
             self.compare("--seed", seed, "--set", faults)
 
     def test_a_longer_boot_is_billed(self):
-        """Reserved time without a replica grows by the boots."""
+        """Reserved time without a replica increases by the boot times."""
         short, short_used = self.compare("--set", "pools.burst.boot=0s")
         long, long_used = self.compare("--set", "pools.burst.boot=6s",
                                        "--set", "models[0].policy.deadline=60s")
         self.assertGreater(long - long_used, short - short_used)
 
     def test_bills_of_explored_seeds_are_those_of_the_events(self):
-        """The explorer compares them itself (I32), storms included."""
+        """The explorer compares the bills itself (I32), also in storms."""
         x = subprocess.run(
             [MILLRACE, "simulate", f"{SCENARIOS}/machines.yaml", "--explore", "40"],
             text=True, capture_output=True, timeout=200)

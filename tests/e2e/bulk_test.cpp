@@ -11,7 +11,7 @@
 #include "transport/zmq/zmq_bulk.hpp"
 
 /// \file
-/// What hosts give each other in bulk, over real sockets.
+/// Bulk transfers between hosts over real sockets.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -21,7 +21,7 @@ namespace {
 const std::string content = "c";
 const std::string token = "t";
 
-/// So many chunks, the last of them short.
+/// The test content: several chunks, the last one short.
 const std::string& original() {
   static const std::string out = [] {
     random_stream random{7};
@@ -43,7 +43,7 @@ const chunk_list& list() {
   return out;
 }
 
-/// A file that travels with a head of one piece.
+/// A content with a head of one piece.
 class plain_content : public bulk_content {
 public:
   plain_content()
@@ -80,7 +80,7 @@ public:
   bool is_broken = false;
 };
 
-/// A host that is nothing but its bulk port and what it has.
+/// A host with a bulk port and one content, without actors.
 class host {
 public:
   host(const temporary_directory& folder, const std::string& name)
@@ -91,10 +91,10 @@ public:
     auto x = zmq_bulk::open(std::move(settings), counts_);
     REQUIRE(x);
     port = std::move(*x);
-    port->offer(content, token, mine); // what is there, or comes
+    port->offer(content, token, mine); // offers present and later chunks
   }
 
-  /// Has it from the start.
+  /// Stores all chunks at once.
   void have_all() {
     for (size_t i = 0; i < mine->chunks(); ++i)
       REQUIRE(mine->file->put(i, chunk_of(i)));
@@ -104,7 +104,8 @@ public:
     return {name_, port->address(), said, {}};
   }
 
-  /// Gets it from these, and passes it on meanwhile.
+  /// Fetches the content from these sources, and serves its chunks at the same
+  /// time.
   void pull_from(std::vector<bulk_source> sources) {
     bulk_order order;
     order.content = content;
@@ -125,13 +126,13 @@ public:
     port->pull_from(content, std::move(sources));
   }
 
-  /// Why it gave up a source; empty: it has not.
+  /// The reason for giving up a source; empty: not given up.
   std::string lost(const std::string& node) {
     std::lock_guard guard{mutex_};
     return lost_[node];
   }
 
-  /// Of the content, as its metrics have it.
+  /// Compares the byte counters of the content in one direction.
   bool has_moved(std::string_view direction, size_t bytes) const {
     auto line = "millrace_model_bytes_total{direction=\"";
     return counts_.text().find(line + std::string{direction} + "\"} "
@@ -153,13 +154,13 @@ private:
   std::map<std::string, std::string> lost_;
 
 public:
-  std::unique_ptr<zmq_bulk> port; // ends first: it calls back
+  std::unique_ptr<zmq_bulk> port; // destroyed first, because it calls back
 };
 
 } // namespace
 
-TEST_CASE("FP-45, FP-46, FP-50: hosts in a chain pass on what they get, each"
-          " chunk once, and end with the same bytes") {
+TEST_CASE("FP-45, FP-46, FP-50: hosts in a chain forward each chunk once and"
+          " end with the same bytes") {
   temporary_directory folder;
   host source{folder, "s"}, a{folder, "a"}, b{folder, "b"}, c{folder, "c"};
   source.have_all();
@@ -177,8 +178,8 @@ TEST_CASE("FP-45, FP-46, FP-50: hosts in a chain pass on what they get, each"
   CHECK(c.has_moved("sent", 0));
 }
 
-TEST_CASE("P8, FP-49: who gives a wrong chunk is asked for nothing more, and"
-          " others for the rest") {
+TEST_CASE("P8, FP-49: a source that sends a wrong chunk gets no more requests"
+          " and other sources send the rest") {
   temporary_directory folder;
   host bad{folder, "bad"}, good{folder, "good"}, to{folder, "to"};
   bad.mine->spoils = true;
@@ -193,22 +194,23 @@ TEST_CASE("P8, FP-49: who gives a wrong chunk is asked for nothing more, and"
   CHECK(eventually([&] { return to.has_all(); }, 5s));
 }
 
-TEST_CASE("P8: who finds that what it gives is broken gives it to nobody any"
-          " more") {
+TEST_CASE("P8: a source that finds its own copy broken stops serving the"
+          " copy") {
   temporary_directory folder;
   host bad{folder, "bad"}, one{folder, "one"}, other{folder, "other"};
   bad.have_all();
   bad.mine->is_broken = true;
   one.pull_from({bad.as_source()});
   REQUIRE(eventually([&] { return !one.lost("bad").empty(); }, 5s));
-  CHECK(one.lost("bad").find("it is broken here") != std::string::npos);
+  CHECK(one.lost("bad").find("the content failed verification")
+        != std::string::npos);
   other.pull_from({bad.as_source()});
   CHECK(eventually([&] { return !other.lost("bad").empty(); }, 5s));
-  CHECK(other.lost("bad").find("no such content") != std::string::npos);
+  CHECK(other.lost("bad").find("no content is offered") != std::string::npos);
 }
 
-TEST_CASE("P7: when a relay is gone those behind it go on with another, at the"
-          " first chunk that they lack") {
+TEST_CASE("P7: hosts behind a lost relay continue with another source at their"
+          " first missing chunk") {
   temporary_directory folder;
   host source{folder, "s"}, last{folder, "l"};
   auto relay = std::make_unique<host>(folder, "r");
@@ -224,11 +226,11 @@ TEST_CASE("P7: when a relay is gone those behind it go on with another, at the"
   for (size_t i = 10; i < list().size(); ++i)
     REQUIRE(source.mine->file->put(i, chunk_of(i)));
   CHECK(eventually([&] { return last.has_all(); }, 5s));
-  // Beside what the relay had passed on: what it was owed when it went.
+  // Chunks that were in transit to the relay at its end are sent twice.
   CHECK(source.mine->given <= list().size() + 4);
 }
 
-TEST_CASE("bulk: who does not know the token, or is not there, gives nothing") {
+TEST_CASE("bulk: a pull with a wrong token or from a missing source fails") {
   temporary_directory folder;
   host source{folder, "s"}, to{folder, "to"};
   source.have_all();
@@ -240,7 +242,7 @@ TEST_CASE("bulk: who does not know the token, or is not there, gives nothing") {
   CHECK(source.mine->given == 0);
 }
 
-TEST_CASE("FP-62: two hosts that have it share the work") {
+TEST_CASE("FP-62: two hosts with the same content share the transfer") {
   temporary_directory folder;
   host a{folder, "a"}, b{folder, "b"}, to{folder, "to"};
   a.have_all();

@@ -17,7 +17,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// A node that is nothing but its bus.
+/// A node with a bus and no other actors.
 class bare_node {
 public:
   bare_node(const temporary_directory& folder, const std::string& name,
@@ -46,8 +46,8 @@ public:
 
 } // namespace
 
-TEST_CASE("bus: what an actor says to another comes in order, whichever thread"
-          " it ran on") {
+TEST_CASE("bus: messages of one actor to another arrive in order from any"
+          " thread") {
   temporary_directory folder;
   bare_node a{folder, "a", "b"}, b{folder, "b", "a"};
   std::mutex guard;
@@ -73,13 +73,14 @@ TEST_CASE("bus: what an actor says to another comes in order, whichever thread"
     caf::actor_cast<caf::strong_actor_ptr>(speaker)->enqueue(
       nullptr, caf::message_id{}, caf::make_message(n), &a.net->host());
   };
-  // While it has the bus thread the other speaks elsewhere; and here after it.
+  // While this actor holds the bus thread, the speaker sends from another
+  // thread. Then it sends from the bus thread.
   auto holder = a.system.spawn([&](caf::event_based_actor*) {
     return caf::behavior{[&](int n) {
       caf::anon_send(speaker, n);
       while (said < n)
         std::this_thread::yield();
-      std::this_thread::sleep_for(5ms); // until it is idle again
+      std::this_thread::sleep_for(5ms); // until the speaker is idle again
       speak_on_bus_thread(n + 1);
     }};
   });
@@ -100,7 +101,7 @@ TEST_CASE("bus: what an actor says to another comes in order, whichever thread"
   caf::anon_send_exit(listener, caf::exit_reason::kill);
 }
 
-TEST_CASE("bus: a node with control characters in its name is not linked, and"
+TEST_CASE("bus: a node with control characters in its name is not linked and"
           " the log shows them escaped") {
   std::mutex guard;
   std::string log;

@@ -8,8 +8,8 @@
 #include "tests/support/live_cluster.hpp"
 
 /// \file
-/// A model on its way to three hosts of a real network, and what befalls one of
-/// them, or all.
+/// The transfer of a model to three hosts over a real network, with faults of
+/// one host or of the network.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -19,9 +19,9 @@ namespace {
 const std::vector<std::string> receivers{"h1", "h2", "h3"};
 
 constexpr auto model = "ballast"; // 32 MiB of weights
-constexpr uint64_t early = 4;     // of 33 chunks
+constexpr uint64_t early = 4;     // chunks, of 33
 
-/// SHA-256 of the weights that a process has in memory; empty: it has none.
+/// SHA-256 of the weights in the memory of a process; empty: no weights.
 std::string weights_of(pid_t process) {
   auto folder = "/proc/" + std::to_string(process) + "/fd";
   std::error_code gone;
@@ -38,7 +38,7 @@ std::string weights_of(pid_t process) {
 class spread_chain {
 public:
   spread_chain() {
-    if (!network.problem().empty()) // P22: what was not tried has not passed
+    if (!network.problem().empty()) // P22: a skipped test must not pass
       FAIL("this needs network namespaces: " << network.problem());
     auto source = map_file(bundles + "/" + model + "/1/weights.safetensors");
     REQUIRE(source);
@@ -47,7 +47,7 @@ public:
       {"ctl", "    roles: [controller]\n"},
       {"src", "    roles: [worker]\n"
               "    devices: [{type: emulated, kind: source}]\n"}};
-    for (auto& node : receivers) // a device of each has room for one
+    for (auto& node : receivers) // one replica fits per device
       nodes[node] =
         "    roles: [worker]\n    models: " + nothing_.path()
         + "\n    devices: [{type: emulated, kind: sink, memory: 40MiB}]\n";
@@ -78,7 +78,7 @@ public:
     REQUIRE(control.ask<ack>("./registry", set_model{settings, false, {}}));
   }
 
-  /// Chunks of the model that have come to a node on its way in a chain.
+  /// Number of chunks of the model that a node in a chain has received.
   uint64_t chunks_there(const std::string& node) {
     auto x = control_->ask<chain_list>("./chains", get_chains{}, 500ms);
     if (x)
@@ -89,7 +89,7 @@ public:
     return 0;
   }
 
-  /// Waits until a host has some of it, and not all.
+  /// Waits until a host has some chunks of the model but not all.
   void wait_for_some(const std::string& node) {
     REQUIRE(eventually([&] { return chunks_there(node) >= early; }, 30s));
     REQUIRE(weights_of((*cluster)[node].pid()) != hash_);
@@ -132,8 +132,8 @@ const network_faults cut{.lost = 1};
 
 } // namespace
 
-TEST_CASE("P7: a host of a chain that is killed half-way is done without, and"
-          " gets the model once it is back") {
+TEST_CASE("P7: a chain continues without a host killed half-way and the host"
+          " gets the model after its restart") {
   spread_chain x;
   x.wait_for_some("h2");
   (*x.cluster)["h2"].end(SIGKILL);
@@ -142,8 +142,8 @@ TEST_CASE("P7: a host of a chain that is killed half-way is done without, and"
   x.check_all();
 }
 
-TEST_CASE("P7: one that stands still half-way is done without, and goes on once"
-          " it can") {
+TEST_CASE("P7: a chain continues without a host paused half-way and the host"
+          " continues when it resumes") {
   spread_chain x;
   x.wait_for_some("h2");
   (*x.cluster)["h2"].signal(SIGSTOP);
@@ -152,8 +152,8 @@ TEST_CASE("P7: one that stands still half-way is done without, and goes on once"
   x.check_all();
 }
 
-TEST_CASE("P7: one that is cut off half-way is done without, and gets the rest"
-          " when the network is well again") {
+TEST_CASE("P7: a chain continues without a host cut off half-way and the host"
+          " gets the rest when the network returns") {
   spread_chain x;
   x.wait_for_some("h2");
   x.network.into("h2", cut);
@@ -163,16 +163,16 @@ TEST_CASE("P7: one that is cut off half-way is done without, and gets the rest"
   x.check_all();
 }
 
-TEST_CASE("P7: over a network that loses one packet in twenty all get every"
-          " byte") {
+TEST_CASE("P7: all hosts get every byte over a network that loses one packet in"
+          " twenty") {
   spread_chain x;
   x.wait_for_some("h1");
   x.network.all({.lost = .05});
   x.check_all();
 }
 
-TEST_CASE("P8: over a network that changes packets no changed byte gets into a"
-          " model") {
+TEST_CASE("P8: no changed byte gets into a model over a network that changes"
+          " packets") {
   spread_chain x;
   x.wait_for_some("h1");
   x.network.all({.damaged = .02});

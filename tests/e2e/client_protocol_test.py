@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a gateway answers to frames that no client of ours sends, and to requests that
-fail, read from the wire; run by CTest."""
+"""The answers of a gateway to frames that the project clients never send and to failing
+requests, read from the wire. Run by CTest."""
 
 import pathlib
 import sys
@@ -43,7 +43,7 @@ class Wire(unittest.TestCase):
         self.context.term()
 
     def ask(self, body, frames=(), **header):
-        """The header and body of the answer; None when the connection gives none."""
+        """Returns header and body of the answer; None if no answer arrives."""
         header = {"v": 2, "t": "infer", "id": 7, **header}
         self.socket.send_multipart([msgpack.packb(header) + msgpack.packb(body), *frames])
         if not self.socket.poll(20_000):

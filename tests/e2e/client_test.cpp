@@ -11,7 +11,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Where a client's frames come in; answers nothing.
+/// Receives the frames of a client and answers none.
 class listener {
 public:
   listener()
@@ -19,7 +19,7 @@ public:
       std::move(*zeromq::bind_router(context_, "tcp://127.0.0.1:*", {}))),
       gateway(std::move(*client::connect(zeromq::bound_address(socket_)))) {}
 
-  /// Messages in the next frame; 0 when none comes.
+  /// Number of messages in the next frame; 0 if none arrives.
   size_t next_frame() {
     if (!socket_)
       return 0;
@@ -36,7 +36,7 @@ public:
     return n;
   }
 
-  /// Goes away, and comes back at the same address.
+  /// Closes the socket; come_back() opens it on the same address.
   void vanish() { socket_.close(); }
   void come_back() {
     CHECK(eventually(
@@ -67,8 +67,8 @@ infer small() {
 
 } // namespace
 
-TEST_CASE("client: who asks once the gateway is back has lost nothing by what"
-          " was before") {
+TEST_CASE("client: a request sent after the gateway returns is not affected by"
+          " the lost connection") {
   listener at;
   at.vanish();
   at.come_back();
@@ -83,8 +83,8 @@ TEST_CASE("client: who asks once the gateway is back has lost nothing by what"
     CHECK(x->id != id);
 }
 
-TEST_CASE("client: what was on a connection that is lost is unavailable at"
-          " once, and the next request goes on a new one") {
+TEST_CASE("client: requests on a lost connection are unavailable at once and"
+          " the next request uses a new connection") {
   listener at;
   for (int i = 0; i < 3; ++i)
     at.gateway.submit(small(), 60s);
@@ -111,7 +111,7 @@ TEST_CASE("client: what was on a connection that is lost is unavailable at"
     10s));
 }
 
-TEST_CASE("client: requests of a group share a frame, others do not") {
+TEST_CASE("client: only requests of a group share a frame") {
   listener at;
   at.gateway.submit(small());
   at.gateway.submit(small());
@@ -129,9 +129,8 @@ TEST_CASE("client: requests of a group share a frame, others do not") {
   CHECK(at.next_frame() == 10);
 }
 
-TEST_CASE(
-  "client: a group leaves when its frame is full, when answers are asked"
-  " for, and before a cancel") {
+TEST_CASE("client: a group is sent when its frame is full or answers are"
+          " requested or a request is cancelled") {
   listener at;
   client::group together{at.gateway};
   for (size_t i = 0; i < wire_limits::grouped + 3; ++i)
@@ -145,8 +144,8 @@ TEST_CASE(
   CHECK(at.next_frame() == 1);
 }
 
-TEST_CASE("client: a large request goes alone and at once, and one that is too"
-          " large takes no other along") {
+TEST_CASE("client: a large request is sent alone at once and the refusal of an"
+          " oversized request affects no other") {
   listener at;
   client::group together{at.gateway};
   at.gateway.submit(small());

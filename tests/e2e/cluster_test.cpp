@@ -15,8 +15,8 @@ using namespace millrace::test;
 
 namespace {
 
-/// A process's share of the mappings of a file: in all, and with pages that
-/// several processes have counted by parts (proc(5), smaps).
+/// Memory of a process mapped from a file, in total and with shared pages
+/// counted in proportion (proc(5), smaps).
 struct mapped_memory {
   uint64_t resident = 0;
   uint64_t proportional = 0;
@@ -39,14 +39,14 @@ mapped_memory memory_of(pid_t pid, const std::string& file) {
   return out;
 }
 
-/// Where each of two workers has a replica of the model that is ballast, those
-/// processes have one copy of its weights.
+/// Checks that two workers with replicas of model "ballast" share one copy of
+/// its weights.
 void check_one_copy(live_cluster& c) {
   constexpr size_t weights = 32u << 20;
   for (std::string worker : {"w1", "w2"}) {
     mapped_memory held;
-    // A model's process bears half of the pages that both map. Where one
-    // worker was there long before the other, it may have had both replicas.
+    // Each process accounts for half of the pages that both map. If one worker
+    // joined long before the other, it may have had both replicas.
     CHECK(eventually(
       [&] {
         held = {};
@@ -80,7 +80,7 @@ TEST_CASE("e2e: with every role in its own process a request is answered") {
   CHECK(values_of(y.outputs[0].value) == std::vector<float>{24, 58, 48, 146});
   CHECK(y.outputs[0].name == "y");
   CHECK(y.version == 1);
-  SUBCASE("what is wrong with a request is said") {
+  SUBCASE("an invalid request is answered with the reason") {
     CHECK(gateway.infer_one(ask("affine", floats({1, 5}))).error
           == "model 'affine': expected x:F32[-1, 4], got F32[1, 5]");
     CHECK(gateway.infer_one(ask("nothing", floats({1, 4}))).status
@@ -90,8 +90,8 @@ TEST_CASE("e2e: with every role in its own process a request is answered") {
   }
 }
 
-TEST_CASE("P1, P2, P3: through 20 kills of a worker under load every request"
-          " gets its one answer, and its own") {
+TEST_CASE("P1, P2, P3: every request gets exactly its own answer through 20"
+          " kills of a worker under load") {
   live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
   c.start_all();
   REQUIRE(c.wait_ready());
@@ -106,7 +106,7 @@ TEST_CASE("P1, P2, P3: through 20 kills of a worker under load every request"
     c[victim].end(SIGKILL);
     ::usleep(300'000);
     c.start(victim);
-    // The next kill must find a replica on the other node.
+    // The next kill requires a replica on the other node.
     auto ready = [](const node_status& s) {
       return std::any_of(s.replicas.begin(), s.replicas.end(), [](auto& r) {
         return r.state == replica_condition::ready;
@@ -124,12 +124,12 @@ TEST_CASE("P1, P2, P3: through 20 kills of a worker under load every request"
   CHECK(load.surprises == 0);
   CHECK(load.foreign == 0);
   CHECK(load.statuses[ec::ok] == load.submitted);
-  // Promise P3 says 250 ms; a test among others on two cores allows a second,
-  // the time after which a silent node is given up.
+  // P3 requires 250 ms. On two cores beside other tests the limit is 1 s, the
+  // timeout of a silent node.
   CHECK(most_of(waits) < 1s);
 }
 
-TEST_CASE("P1: of requests that share a frame each gets its own answer") {
+TEST_CASE("P1: each request in a shared frame gets its own answer") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity}\n",
                  bundles};
@@ -139,7 +139,8 @@ TEST_CASE("P1: of requests that share a frame each gets its own answer") {
   {
     client::group together{gateway};
     for (int i = 0; i < 300; ++i) {
-      // Every fifth is too large to share a frame; some name no model.
+      // Every fifth request is too large to share a frame. Some requests name
+      // no model.
       auto first = static_cast<float>(100 * i);
       auto x = ask(i % 7 == 0 ? "nothing" : "identity",
                    floats({i % 5 == 0 ? 2000 : 1, 4}, first));
@@ -166,8 +167,8 @@ TEST_CASE("P1: of requests that share a frame each gets its own answer") {
   CHECK_FALSE(gateway.receive(100ms));
 }
 
-TEST_CASE("P5: while the controller is dead no warm request fails, and"
-          " what was registered is there when it is back") {
+TEST_CASE("P5: no warm request fails without the controller and registered"
+          " models are present after its restart") {
   live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
   c.start_all();
   REQUIRE(c.wait_ready());
@@ -191,13 +192,12 @@ TEST_CASE("P5: while the controller is dead no warm request fails, and"
   CHECK(list->models[0].settings.model == "affine");
   CHECK(list->models[0].ready == 1);
   CHECK(list->models[1].ready == 2);
-  // Adopted, not started twice.
+  // The replicas were adopted and not started twice.
   CHECK(c.log_of("ctl").find("placement.evict") == std::string::npos);
 }
 
-TEST_CASE(
-  "P5: a controller that was killed or stood still knows again in no time"
-  " what there is, and changes none of it") {
+TEST_CASE("P5: a restarted or resumed controller learns the running replicas at"
+          " once and changes none") {
   live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
   canary_load load{c.start_and_meet(), "identity", 8};
   load.start();
@@ -205,7 +205,7 @@ TEST_CASE(
   const int kills = 5 * times();
   for (int i = 0; i < kills; ++i) {
     c["ctl"].end(SIGKILL);
-    ::usleep(500'000); // until all have given it up
+    ::usleep(500'000); // until all nodes have given it up
     auto begin = steady_now();
     c.start("ctl");
     REQUIRE(c.wait_ready());
@@ -223,13 +223,12 @@ TEST_CASE(
   INFO(c.log_of("ctl"));
   CHECK(load.submitted > 1000);
   CHECK(load.statuses[ec::ok] == load.submitted);
-  CHECK(median_of(rebuilt) < 2s); // a busy disk may hold one of them up
+  CHECK(median_of(rebuilt) < 2s); // a busy disk may delay one restart
   CHECK(c.logged("ctl", "placement.evict") == 0);
   CHECK(c.logged("ctl", "placement.deploy") == 2);
 }
 
-TEST_CASE("P19: however the clock of a host jumps, no deadline and no node is"
-          " lost") {
+TEST_CASE("P19: jumps of the clock of a host lose no deadline and no node") {
   temporary_directory folder;
   auto clock = folder / "clock";
   auto set = [&](const std::string& to) {
@@ -248,7 +247,7 @@ TEST_CASE("P19: however the clock of a host jumps, no deadline and no node is"
   auto operators = c.connect_operator("ctl");
   for (std::string jump : {"+1h", "-1h", "-10y", "+10y", "+0"}) {
     set(jump);
-    set_model x; // something to tell of
+    set_model x; // a change to distribute
     x.settings.model = "affine";
     x.settings.replicas = jump == "+10y" ? 1 : 0;
     CHECK(operators.ask<ack>("ctl/registry", x));
@@ -258,13 +257,13 @@ TEST_CASE("P19: however the clock of a host jumps, no deadline and no node is"
   report(load);
   CHECK(load.submitted > 500);
   CHECK(load.statuses[ec::ok] == load.submitted);
-  // The lines of the log show that the jumps were seen.
+  // The dates in the log show that the jumps took effect.
   CHECK(c.log_of("ctl").find("2036-") != std::string::npos);
   for (auto node : {"ctl", "gw"})
     CHECK(c.log_of(node).find("peer_down") == std::string::npos);
 }
 
-TEST_CASE("I6: a connection that ends is a client that has left") {
+TEST_CASE("I6: the end of a connection counts as a disconnect of its client") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
                           "    devices:\n"
                           "      - type: emulated\n"
@@ -280,11 +279,12 @@ TEST_CASE("I6: a connection that ends is a client that has left") {
       leaving.submit(ask("identity", floats({1, 4})), 60s);
     ::usleep(200'000);
   }
-  // Half a second each: the others would have taken it 50 s.
+  // Each request takes 500 ms, so the cancelled requests would have taken 50 s.
   CHECK(other.infer_one(ask("identity", floats({1, 4})), 10s).status == ec::ok);
 }
 
-TEST_CASE("I6: who comes back under a name is not the one who left") {
+TEST_CASE("I6: a client that returns under the name of another client gets none"
+          " of its answers") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity}\n",
                  bundles};
@@ -300,14 +300,15 @@ TEST_CASE("I6: who comes back under a name is not the one who left") {
     head.left = {steady_now() + 10s};
     out.add(head, ask("identity", floats({1, 4})), steady_now());
     auto request = out.take();
-    // Until the one before has gone nobody is let in under its name.
+    // The node refuses a name until the previous connection with that name has
+    // ended.
     zeromq::frame_list frames;
     REQUIRE(eventually([&] { return zeromq::send(socket, {}, request); }, 5s));
     auto begin = steady_now();
     while (!zeromq::receive(socket, frames) && steady_now() - begin < 300ms)
       ::usleep(100);
     if (frames.empty())
-      continue; // turned away
+      continue; // refused
     frame_reader in{zeromq::view(frames[0]), {}, steady_now()};
     infer_reply reply;
     REQUIRE((in.next() && in.read(reply)));
@@ -316,7 +317,7 @@ TEST_CASE("I6: who comes back under a name is not the one who left") {
   }
 }
 
-TEST_CASE("P4: a model that takes longer than a node may be silent does not"
+TEST_CASE("P4: a model that runs longer than the heartbeat timeout does not"
           " make its node lost") {
   live_cluster c{apart(), "  - {model: lasting}\n", bundles};
   c.start_all();
@@ -333,7 +334,7 @@ TEST_CASE("P4: a model that takes longer than a node may be silent does not"
     CHECK(c.log_of(node).find("peer_down") == std::string::npos);
 }
 
-TEST_CASE("e2e: one bad request does not fail those it shares a batch with") {
+TEST_CASE("e2e: a bad request does not fail the other requests of its batch") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: picky, policy: {batch_delay: 50ms}}\n",
                  bundles};
@@ -353,8 +354,8 @@ TEST_CASE("e2e: one bad request does not fail those it shares a batch with") {
   CHECK(replies[bad].error.find("a number above 100") != std::string::npos);
 }
 
-TEST_CASE("QU-41: replicas of one host share one physical copy of their"
-          " weights, whatever device they are on") {
+TEST_CASE("QU-41: replicas on all devices of a host share one physical copy of"
+          " their weights") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
                           "    devices: [{type: cpu}, {type: cpu}]\n"}},
                  "  - {model: affine, replicas: 2, trusted: true}\n",
@@ -373,7 +374,7 @@ TEST_CASE("QU-41: replicas of one host share one physical copy of their"
   CHECK(mappings == 1);
 }
 
-TEST_CASE("FP-53: one process of a host serves all models on its devices") {
+TEST_CASE("FP-53: one process per host serves all models on its devices") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
                           "    devices: [{type: cpu}, {type: cpu}]\n"}},
                  "  - {model: affine, replicas: 2, trusted: true}\n"
@@ -387,16 +388,15 @@ TEST_CASE("FP-53: one process of a host serves all models on its devices") {
   CHECK(grandchildren_of(c["all"].pid()).empty());
 }
 
-TEST_CASE("e2e: processes of one host share one physical copy of a model's"
-          " weights") {
+TEST_CASE("e2e: processes of one host share one physical copy of the weights") {
   live_cluster c{apart(), "  - {model: ballast, replicas: 2}\n", bundles};
   c.start_all();
   REQUIRE(c.wait_ready());
   check_one_copy(c);
 }
 
-TEST_CASE("QU-41: workers of one host that get a model from another share one"
-          " physical copy, too") {
+TEST_CASE("QU-41: workers of one host that fetch a model from another host"
+          " share one physical copy") {
   temporary_directory nothing;
   auto nodes = apart();
   nodes["far"] = "    roles: [worker]\n    host: far\n"

@@ -11,7 +11,7 @@
 #include "tests/support/confined_model.hpp"
 
 /// \file
-/// How a model's process ends, and who notices.
+/// The ways in which a process of a model ends, and their detection.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -30,7 +30,7 @@ TEST_CASE("P14: a model that loops while it is loaded is stopped") {
   CHECK(model.process() == 0);
 }
 
-TEST_CASE("P15: a model that ends its process while it is loaded says how") {
+TEST_CASE("P15: a model that ends its process during its load reports how") {
   bundle x{*hostile()};
   x.info.layers[0].name = "crash";
   confined_model model{std::make_shared<const bundle>(std::move(x))};
@@ -55,18 +55,17 @@ TEST_CASE("P14: a loop is stopped when its deadline has passed") {
   CHECK(again.failure().code == ec::unavailable);
 }
 
-TEST_CASE(
-  "P14: a loop that nobody waits for is stopped when it has taken longer"
-  " than a load does, and than any run may") {
+TEST_CASE("P14: a cancelled loop is stopped after the longer of the load time"
+          " and the run limit") {
   auto begin = steady_now();
   confined_model model{"lasting"};
   auto load = model.loaded();
   REQUIRE(load);
   auto limit = steady_now() - begin;
   nanoseconds least = load->load + load->warm_up, usual{0};
-  SUBCASE("the load took longer") {
+  SUBCASE("the load time is longer") {
   }
-  SUBCASE("a run may take longer") {
+  SUBCASE("the run limit is longer") {
     usual = limit;
     limit = least = confined::patience * usual;
   }
@@ -80,11 +79,11 @@ TEST_CASE(
   CHECK(y.failure().code == ec::poison);
   CHECK(took >= least);
   CHECK(took < limit + 250ms);
-  CHECK(model.lost().find("nobody waits for") != std::string::npos);
+  CHECK(model.lost().find("no request waits for") != std::string::npos);
 }
 
-TEST_CASE("P15: a run is not to blame for that another took too long in its"
-          " process") {
+TEST_CASE("P15: a run that ends because another run of its process took too"
+          " long is cancelled and not poison") {
   confined_model model{"lasting", 2};
   model.ready();
   auto honest = std::async(std::launch::async, [&] {
@@ -98,7 +97,7 @@ TEST_CASE("P15: a run is not to blame for that another took too long in its"
   CHECK(y.failure().code == ec::cancelled);
 }
 
-TEST_CASE("P4: a process that is stopped is ended, and not waited for") {
+TEST_CASE("P4: a process stopped by a signal is ended at once") {
   confined_model model{"lasting"};
   model.ready();
   auto run = std::async(std::launch::async, [&] {
@@ -121,7 +120,7 @@ TEST_CASE("P15: the end of an idle process is noticed at once") {
   CHECK(steady_now() - begin < 500ms);
 }
 
-TEST_CASE("confined: to give a stage up ends its process, whatever it does") {
+TEST_CASE("confined: giving up a stage ends its busy process") {
   confined_model model{"lasting", 2};
   model.ready();
   auto process = model.process();
@@ -140,7 +139,8 @@ TEST_CASE("P14: a process that starts threads without end is ended") {
   CHECK(model.process() == 0);
 }
 
-TEST_CASE("P15: however a model ends its process, the node lives and says so") {
+TEST_CASE("P15: a node survives each way in which a model ends its process and"
+          " reports the way") {
   struct row {
     int64_t deed;
     const char* how;
@@ -153,12 +153,12 @@ TEST_CASE("P15: however a model ends its process, the node lives and says so") {
     CHECK(y.failure().code == ec::poison);
     auto why = model.lost();
     INFO(why);
-    if (!confined::sanitized) // which ends with a status of its own
+    if (!confined::sanitized) // a sanitizer exits with its own status
       CHECK(why.find(how) != std::string::npos);
   }
 }
 
-TEST_CASE("confined: a template that has ended is started again") {
+TEST_CASE("confined: a template process that has ended is started again") {
   confined::template_process parent;
   REQUIRE(parent.start());
   auto first = *children_of(::getpid()).begin();
@@ -172,7 +172,7 @@ TEST_CASE("confined: a template that has ended is started again") {
 
 namespace {
 
-/// A template that stands still once it has forked a process.
+/// A template process that is stopped after it forked a process.
 struct stopped_template {
   stopped_template() {
     REQUIRE(parent.start());
@@ -195,7 +195,8 @@ struct stopped_template {
 
 } // namespace
 
-TEST_CASE("confined: a process is ended also while its template stands still") {
+TEST_CASE("confined: a process is ended while its template process is"
+          " stopped") {
   stopped_template x;
   auto end = std::async([&] { return x.parent.end(x.process); });
   CHECK(x.has_ended(5000));
@@ -203,11 +204,11 @@ TEST_CASE("confined: a process is ended also while its template stands still") {
   auto status = end.get();
   REQUIRE(status);
   CHECK(confined::end_text(*status) == "SIGKILL");
-  CHECK_FALSE(children_of(x.mother).contains(x.process.id)); // nor as a zombie
+  CHECK_FALSE(children_of(x.mother).contains(x.process.id)); // nor a zombie
 }
 
-TEST_CASE("P15: a template that stands still takes none of its processes with"
-          " it, and another forks in its place") {
+TEST_CASE("P15: a stopped template process ends none of its processes and is"
+          " replaced") {
   stopped_template x;
   auto second = x.parent.fork();
   REQUIRE(second);
@@ -216,7 +217,7 @@ TEST_CASE("P15: a template that stands still takes none of its processes with"
   CHECK_FALSE(children_of(x.mother).contains(second->id));
   REQUIRE(::kill(x.mother, SIGCONT) == 0);
   CHECK_FALSE(x.has_ended(500));
-  CHECK_FALSE(x.parent.end(x.process)); // how nobody can say
+  CHECK_FALSE(x.parent.end(x.process)); // exit status unknown
   CHECK(x.has_ended(0));
   CHECK(x.parent.end(*second));
 }

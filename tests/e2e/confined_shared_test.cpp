@@ -11,7 +11,7 @@
 #include "tests/support/confined_model.hpp"
 
 /// \file
-/// Stages that have one confined process together.
+/// Stages that share one confined process.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -39,15 +39,15 @@ gpu_place on_stream(bool pipelined) {
   return {.sharing = gpu_sharing::streams, .pipelined = pipelined};
 }
 
-/// What that layer does in the fake backend.
+/// A model with this layer of the fake backend.
 std::shared_ptr<const bundle> model_of_layer(const std::string& name) {
   auto out = std::make_shared<bundle>(*verified("identity"));
   out->info.layers[0].name = name;
-  out->directory = name; // which stages are known by
+  out->directory = name; // identifies stages
   return out;
 }
 
-/// On a GPU, and ready.
+/// A ready model on a GPU.
 std::unique_ptr<confined_model>
 on_stream_of(const std::shared_ptr<process_environment>& environment,
              const std::shared_ptr<const bundle>& content) {
@@ -57,7 +57,7 @@ on_stream_of(const std::shared_ptr<process_environment>& environment,
   return out;
 }
 
-/// How many of a process's have that name.
+/// Number of threads of a process with this name.
 size_t threads_of(pid_t process, const std::string& name) {
   size_t out = 0;
   std::error_code gone;
@@ -71,7 +71,7 @@ size_t threads_of(pid_t process, const std::string& name) {
   return out;
 }
 
-/// On a GPU, and its parameters are yet to come.
+/// A model on a GPU with parameters that have not arrived yet.
 class arriving_model {
 public:
   arriving_model(process_environment& environment,
@@ -89,7 +89,8 @@ public:
       {[this](auto x) { loaded_.set_value(std::move(x)); }, [](error) {}});
   }
 
-  /// They will not come. Returns why it is not loaded.
+  /// Ends the transfer of the parameters with an error. Returns the error of
+  /// the load.
   std::string fail(const std::string& reason) {
     stage_->on_arrival(error{ec::unavailable, reason});
     return outcome();
@@ -116,7 +117,8 @@ bool within(nanoseconds most, const std::function<bool()>& done) {
 
 } // namespace
 
-TEST_CASE("P24, shared process: each stage computes its own, in one process") {
+TEST_CASE("P24, shared process: several stages compute their own outputs in one"
+          " process") {
   auto environment = one_process();
   auto affine = make(environment, "affine", 2);
   auto identity = make(environment, "identity");
@@ -134,7 +136,8 @@ TEST_CASE("P24, shared process: each stage computes its own, in one process") {
   }
 }
 
-TEST_CASE("P24, shared process: a GPU knows no memory of who has left") {
+TEST_CASE("P24, shared process: the memory of a stage that left is no longer"
+          " registered with the GPU") {
   auto content = verified("identity");
   auto environment = with_fake_gpus(true);
   auto make = [&] {
@@ -143,7 +146,7 @@ TEST_CASE("P24, shared process: a GPU knows no memory of who has left") {
   };
   auto stays = make();
   stays->ready();
-  for (int i = 0; i < 5; ++i) { // where the last one's was, likely
+  for (int i = 0; i < 5; ++i) { // probably at the address of the last one
     auto goes = make();
     goes->ready();
     auto y = goes->run(floats({1, 4}));
@@ -152,8 +155,8 @@ TEST_CASE("P24, shared process: a GPU knows no memory of who has left") {
   }
 }
 
-TEST_CASE("a GPU's first pass begins before all parameters are there, where"
-          " that is wanted, else after that") {
+TEST_CASE("confined: the first pass on a GPU begins before all parameters"
+          " arrive only if pipelined") {
   for (auto pipelined : {true, false})
     for (auto shared : {false, true}) {
       auto content =
@@ -165,8 +168,8 @@ TEST_CASE("a GPU's first pass begins before all parameters are there, where"
     }
 }
 
-TEST_CASE("P24, shared process: a pass whose parameters never come holds up"
-          " nobody") {
+TEST_CASE("P24, shared process: a pass without its parameters does not block"
+          " other stages") {
   auto environment = with_fake_gpus(true);
   auto stays = on_stream_of(environment, verified("identity"));
   auto process = stays->process();
@@ -178,9 +181,8 @@ TEST_CASE("P24, shared process: a pass whose parameters never come holds up"
   CHECK(stays->run(floats({1, 4})));
 }
 
-TEST_CASE(
-  "P14, shared process: while a begun pass that does not end goes on its"
-  " process gets no others, and the next time it has its own") {
+TEST_CASE("P14, shared process: a process with an endless first pass gets no"
+          " other stages and the model gets its own process next time") {
   auto environment = with_fake_gpus(true);
   auto stays = on_stream_of(environment, verified("identity"));
   auto first = stays->process();
@@ -201,13 +203,13 @@ TEST_CASE(
   auto next = on_stream_of(environment, verified("identity"));
   CHECK(processes().size() == 3);
   again.fail("the sender is gone");
-  CHECK(within(5s, [&] { return processes().size() == 2; })); // its own ended
+  // The process of the looping model has ended.
+  CHECK(within(5s, [&] { return processes().size() == 2; }));
   CHECK(stays->run(floats({1, 4})));
 }
 
-TEST_CASE(
-  "P14: a begun pass that takes more memory than it may is ended, though"
-  " its parameters have not come") {
+TEST_CASE("P14: a first pass that exceeds the memory limit is ended before its"
+          " parameters arrive") {
   auto environment = with_fake_gpus(false);
   environment->memory = {400 << 20};
   arriving_model greedy{*environment, model_of_layer("begins_and_eats")};
@@ -215,7 +217,7 @@ TEST_CASE(
         != std::string::npos);
 }
 
-TEST_CASE("IF-33: a process that MPS does not serve says so") {
+TEST_CASE("IF-33: a process without MPS fails with that reason") {
   confined_model model{with_fake_gpus(false),
                        verified("identity"),
                        1,
@@ -227,8 +229,8 @@ TEST_CASE("IF-33: a process that MPS does not serve says so") {
   CHECK(outcome.failure().text.find("MPS is none here") != std::string::npos);
 }
 
-TEST_CASE("P14: a process with a GPU that takes more memory than it may is"
-          " ended, and says so") {
+TEST_CASE("P14: a process with a GPU that exceeds its memory limit is ended and"
+          " reports the reason") {
   constexpr float keeps_64_mib = 1004, takes_a_second = 1003;
   for (auto shared : {false, true}) {
     auto content = verified("identity");
@@ -238,7 +240,7 @@ TEST_CASE("P14: a process with a GPU that takes more memory than it may is"
     model.ready();
     for (int i = 0; i < 3; ++i)
       CHECK(model.run(floats({1, 4}, keeps_64_mib)));
-    CHECK(model.run(floats({1, 4}, takes_a_second))); // and nobody minds
+    CHECK(model.run(floats({1, 4}, takes_a_second))); // below the limit
     for (int i = 0; i < 6; ++i)
       static_cast<void>(model.run(floats({1, 4}, keeps_64_mib)));
     CHECK(model.loss().text.find("more memory than process_memory")
@@ -246,7 +248,7 @@ TEST_CASE("P14: a process with a GPU that takes more memory than it may is"
   }
 }
 
-TEST_CASE("P24, shared process: one that is stopped takes nobody's time") {
+TEST_CASE("P24, shared process: a stopped process does not delay later loads") {
   auto environment = one_process();
   auto content = verified("identity");
   auto idle = make(environment, "affine");
@@ -254,7 +256,8 @@ TEST_CASE("P24, shared process: one that is stopped takes nobody's time") {
   auto process = idle.process();
   REQUIRE(::kill(process, SIGSTOP) == 0);
   auto begin = steady_now();
-  std::vector<std::unique_ptr<confined_model>> all; // more than its line holds
+  // More loads than the socket buffer holds.
+  std::vector<std::unique_ptr<confined_model>> all;
   for (int i = 0; i < 60; ++i)
     all.push_back(std::make_unique<confined_model>(environment, content));
   size_t failed = 0;
@@ -265,11 +268,11 @@ TEST_CASE("P24, shared process: one that is stopped takes nobody's time") {
   auto next = make(environment, "affine");
   next.ready();
   CHECK(next.run(floats({1, 4})));
-  CHECK(steady_now() - begin < 10s); // of 20 that a load may take
+  CHECK(steady_now() - begin < 10s); // a load may take 20 s
 }
 
-TEST_CASE("P24, shared process: who leaves takes only itself, the last one all"
-          " of it") {
+TEST_CASE("P24, shared process: a stage that leaves frees only its own"
+          " resources and the last stage ends the process") {
   auto environment = one_process();
   auto stays = make(environment, "affine");
   stays.ready();
@@ -292,9 +295,8 @@ TEST_CASE("P24, shared process: who leaves takes only itself, the last one all"
   CHECK(next.run(floats({1, 4})));
 }
 
-TEST_CASE(
-  "P24, shared process: a crash ends all of it, and what was at work has"
-  " a process of its own until somebody knows more") {
+TEST_CASE("P24, shared process: a crash ends all stages and only stages that"
+          " were running restart in their own process") {
   auto environment = one_process();
   auto idle = make(environment, "affine");
   auto busy = make(environment, "lasting");
@@ -321,13 +323,12 @@ TEST_CASE(
   next.ready();
   CHECK(grandchildren_of(::getpid()).size() == 2);
   ::kill(alone, SIGKILL);
-  CHECK(again.loss().code == ec::unavailable); // it was nobody else
+  CHECK(again.loss().code == ec::unavailable); // it had only this stage
   CHECK(next.run(floats({1, 4})));
 }
 
-TEST_CASE(
-  "P24, shared process: one that ends it while it loads does so once, and"
-  " then its own") {
+TEST_CASE("P24, shared process: a model that ends the process during its load"
+          " is loaded in its own process next time") {
   auto crashing = std::make_shared<bundle>(*hostile());
   crashing->info.layers[0].name = "crash";
   auto environment = one_process();
@@ -347,9 +348,8 @@ TEST_CASE(
   CHECK(back.run(deeds({0})));
 }
 
-TEST_CASE(
-  "P24, shared process: one that loads for too long is left alone there,"
-  " and is elsewhere the next time") {
+TEST_CASE("P24, shared process: a load that exceeds its time limit is abandoned"
+          " and the next load uses another process") {
   auto looping = std::make_shared<bundle>(*hostile());
   looping->info.layers[0].name = "loop";
   auto environment = one_process();
@@ -367,9 +367,8 @@ TEST_CASE(
   CHECK(stays.run(deeds({0})));
 }
 
-TEST_CASE(
-  "P24, shared process: what it has no room for is refused, and many may"
-  " leave at once") {
+TEST_CASE("P24, shared process: stages beyond the capacity are refused and many"
+          " stages may leave at once") {
   auto environment = one_process();
   auto stays = make(environment, "affine");
   stays.ready();
@@ -394,9 +393,8 @@ TEST_CASE(
   CHECK(stays.run(floats({1, 4})));
 }
 
-TEST_CASE(
-  "P24, shared process: what runs beside a batch that is ended is not to"
-  " blame, and hears why") {
+TEST_CASE("P24, shared process: a run beside a batch that is ended is cancelled"
+          " with the reason and not poison") {
   auto environment = one_process();
   auto loops = make(environment, "lasting");
   auto beside = make(environment, "lasting");

@@ -43,8 +43,8 @@ TEST_CASE("confined: a model gives the same results as in a thread") {
   CHECK(values_of((*y)[0]) == std::vector<float>{24, 58, 48, 146, 72, 234});
 }
 
-TEST_CASE("confined: what is larger than the memory that is shared so far goes"
-          " through all the same") {
+TEST_CASE("confined: tensors larger than the current shared memory are"
+          " transferred") {
   confined_model model{"identity"};
   model.ready();
   for (int64_t rows : {1, 100'000, 3, 1'000'000}) {
@@ -55,7 +55,7 @@ TEST_CASE("confined: what is larger than the memory that is shared so far goes"
   }
 }
 
-TEST_CASE("confined: outputs for which there is no room are fetched") {
+TEST_CASE("confined: outputs that exceed the reserved room are fetched") {
   confined_model model{"wide"};
   auto y = model.ready().run(floats({5, 4}));
   REQUIRE(y);
@@ -63,7 +63,7 @@ TEST_CASE("confined: outputs for which there is no room are fetched") {
   CHECK(values_of((*y)[0]).back() == 19);
 }
 
-TEST_CASE("confined: what runs gave stays as it was while others run") {
+TEST_CASE("confined: outputs of earlier runs do not change during later runs") {
   confined_model model{"identity"};
   model.ready();
   auto large = [](int64_t i) { return floats({20'000, 4}, 1000.f * i); };
@@ -77,17 +77,17 @@ TEST_CASE("confined: what runs gave stays as it was while others run") {
     return bytes_copied() - before;
   };
   for (int i = 0; i < 3; ++i)
-    CHECK(copied_in_a_run() == bytes); // in
+    CHECK(copied_in_a_run() == bytes); // copies of the input
   for (int i = 0; i < 3; ++i)
-    CHECK(copied_in_a_run() == 2 * bytes); // all memory to share is in use
+    CHECK(copied_in_a_run() == 2 * bytes); // all shared memory is in use
   for (size_t i = 0; i < given.size(); ++i)
     CHECK(given[i] == large(static_cast<int64_t>(i)));
   given.clear();
   CHECK(copied_in_a_run() == bytes);
 }
 
-TEST_CASE("confined: outputs are made where they are to lie, once it is known"
-          " which these are") {
+TEST_CASE("confined: outputs are written to their final place after the first"
+          " run") {
   confined_model model{"affine"};
   model.ready();
   std::vector<uint64_t> copied;
@@ -101,14 +101,15 @@ TEST_CASE("confined: outputs are made where they are to lie, once it is known"
     CHECK(std::vector<float>{all.begin(), all.begin() + 4}
           == std::vector<float>{24, 58, 48, 146});
   }
-  // A row has four numbers, and its result two.
+  // A row has four numbers and its output two.
   CHECK(copied == std::vector<uint64_t>{24, 16, 24, 16, 16});
 }
 
-TEST_CASE("confined: what a model keeps of its outputs stays as it was") {
+TEST_CASE("confined: a tensor that a model keeps from its outputs does not"
+          " change") {
   confined_model model{"keeping"};
   model.ready();
-  // Larger inputs would lie where smaller ones' outputs are.
+  // Larger inputs would overlap the outputs of smaller inputs.
   for (int64_t rows : {1000, 1000, 1900, 1000, 1900, 1900}) {
     auto x = floats({rows, 4}, static_cast<float>(rows));
     auto y = model.run(x);
@@ -120,12 +121,12 @@ TEST_CASE("confined: what a model keeps of its outputs stays as it was") {
   }
 }
 
-TEST_CASE("confined: a process says what memory a run took") {
+TEST_CASE("confined: a process reports the peak memory of a run") {
   confined_model model{"affine"};
   CHECK(model.ready().peak_of(floats({1000, 4})) == 16'000);
 }
 
-TEST_CASE("confined: a model that fails says why and lives on") {
+TEST_CASE("confined: a model that fails reports the reason and continues") {
   confined_model model{"picky"};
   auto y = model.ready().run(floats({1, 4}, 1000));
   REQUIRE_FALSE(y);
@@ -134,8 +135,8 @@ TEST_CASE("confined: a model that fails says why and lives on") {
   CHECK(model.run(floats({1, 4})));
 }
 
-TEST_CASE("QU-40: what a model writes to its parameters no other replica of it"
-          " sees, nor does who has them for the next") {
+TEST_CASE("QU-40: a write to the parameters of a replica is visible to no other"
+          " replica and no later one") {
   confined_model one{"tallying"};
   one.ready();
   auto x = floats({1, 4}, 0);
@@ -153,7 +154,7 @@ TEST_CASE("QU-40: what a model writes to its parameters no other replica of it"
   CHECK(open_bundle(std::string{TEST_BUNDLES} + "/tallying/1", verify::hashes));
 }
 
-TEST_CASE("confined: what does not load says why") {
+TEST_CASE("confined: a failed load reports the reason") {
   bundle broken{*make_bundle("broken")};
   confined_model model{std::make_shared<const bundle>(std::move(broken))};
   auto x = model.loaded();
@@ -161,9 +162,10 @@ TEST_CASE("confined: what does not load says why") {
   CHECK(x.failure().code == ec::internal);
 }
 
-TEST_CASE("P14: Landlock alone keeps a process from files, ports and others") {
+TEST_CASE("P14: Landlock alone denies a process files and ports and other"
+          " processes") {
   auto version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
-  if (version < 6) // of Linux 6.12; without it, seccomp stands alone
+  if (version < 6) // needs Linux 6.12; otherwise only seccomp applies
     MESSAGE("Landlock here is of version " << version);
   auto child = ::fork();
   if (child == 0) {
@@ -184,10 +186,11 @@ TEST_CASE("P14: Landlock alone keeps a process from files, ports and others") {
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK(status == 0); // by itself, and what was denied is counted out above
+  CHECK(status == 0); // exited normally; denied actions are checked above
 }
 
-TEST_CASE("confined: what is loaded in the background serves like others") {
+TEST_CASE("confined: a model loaded in the background serves with normal"
+          " priority") {
   confined_model model{"affine", 2, true};
   model.ready();
   CHECK(model.run(floats({2, 4})));
@@ -198,7 +201,7 @@ TEST_CASE("confined: what is loaded in the background serves like others") {
           == ::getpriority(PRIO_PROCESS, 0));
 }
 
-TEST_CASE("confined: two lanes of a process run at once") {
+TEST_CASE("confined: two lanes of a process run concurrently") {
   confined_model model{"lasting", 2};
   model.ready();
   auto slow = std::async(std::launch::async, [&] {
@@ -211,12 +214,12 @@ TEST_CASE("confined: two lanes of a process run at once") {
   CHECK_FALSE(slow.get());
 }
 
-TEST_CASE("P14: native code in a model's process can do none of what a model"
-          " has no need of, whether it has it alone or came there second") {
+TEST_CASE("P14: native code in the process of a model is denied each forbidden"
+          " action in its own and in a shared process") {
   auto all = attempts();
   CHECK(all.size() >= 80);
   for (auto shared : {false, true}) {
-    auto content = hostile(); // before a template loads its backend
+    auto content = hostile(); // before a template process loads its backend
     auto environment = std::make_shared<process_environment>(shared);
     confined_model first{environment, content};
     first.ready();
@@ -229,13 +232,14 @@ TEST_CASE("P14: native code in a model's process can do none of what a model"
       auto outcome = numbers_of((*y)[0]).at(0);
       if (!confined::sanitized)
         CHECK(outcome == EPERM);
-      else if (!all[i].ordinary) // a sanitizer opens files, and looks at them
+      else if (!all[i].ordinary) // a sanitizer opens and reads files
         CHECK(outcome != 0);
     }
   }
 }
 
-TEST_CASE("P14: elsewhere many of these are allowed") {
+TEST_CASE("P14: a process outside the sandbox is allowed many of the forbidden"
+          " actions") {
   size_t ordinary = 0;
   for (auto& x : attempts()) {
     if (!x.ordinary)
@@ -250,13 +254,13 @@ TEST_CASE("P14: elsewhere many of these are allowed") {
 TEST_CASE("P14: a model that takes too much memory gets an error") {
   confined_model model{hostile()};
   auto y = model.ready().run(deeds({1002}));
-  if (confined::sanitized) // there is no limit of the address space then
+  if (confined::sanitized) // a sanitizer removes the limit of the address space
     return;
   REQUIRE(y);
   CHECK(numbers_of((*y)[0]) == std::vector<int64_t>{ENOMEM});
 }
 
-TEST_CASE("confined: a process's environment holds no keys") {
+TEST_CASE("confined: the environment of a process holds no keys") {
   ::setenv("MILLRACE_KEY", "secret", 1);
   confined::template_process parent;
   REQUIRE(parent.start());
@@ -266,8 +270,8 @@ TEST_CASE("confined: a process's environment holds no keys") {
   CHECK(all.find("MILLRACE_KEY") == std::string::npos);
 }
 
-TEST_CASE("QU-45: what processes are forked from has no device open, and no"
-          " library of one") {
+TEST_CASE("QU-45: the template process has no device open and no device library"
+          " loaded") {
   confined_model model{"affine"};
   model.ready();
   auto parent = *children_of(::getpid()).begin();
@@ -283,7 +287,7 @@ TEST_CASE("QU-45: what processes are forked from has no device open, and no"
   CHECK(maps.find("libcuda.so") == std::string::npos);
 }
 
-TEST_CASE("confined: nothing can be started without a backend") {
+TEST_CASE("confined: a start without a backend fails") {
   ::setenv("MILLRACE_BACKEND", "/none/such.so", 1);
   confined::template_process parent;
   auto x = parent.start();

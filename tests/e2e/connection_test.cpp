@@ -9,7 +9,7 @@ using namespace std::string_literals;
 
 namespace {
 
-/// So many connections that are let in.
+/// n accepted connections.
 std::vector<file_descriptor> guests(besieged& c, size_t n) {
   std::vector<file_descriptor> out;
   for (size_t i = 0; i < n; ++i) {
@@ -28,8 +28,8 @@ bool is_answered(const file_descriptor& x, uint64_t id, int64_t rows = 1) {
 
 } // namespace
 
-TEST_CASE("P12: who shakes hands and then is silent is shut out, whoever is"
-          " there is served") {
+TEST_CASE("P12: a connection that is silent after its handshake is closed and"
+          " other clients are served") {
   besieged c;
   auto silent = guests(c, 200);
   auto storm = c.ask_for(1s);
@@ -38,8 +38,8 @@ TEST_CASE("P12: who shakes hands and then is silent is shut out, whoever is"
     [&] { return std::all_of(silent.begin(), silent.end(), is_closed); }, 10s));
 }
 
-TEST_CASE(
-  "P12: a storm of clients that come, ask and are gone disturbs nobody") {
+TEST_CASE("P12: a storm of clients that connect and send and leave does not"
+          " disturb other clients") {
   besieged c;
   auto made = c.under(
     [&] {
@@ -53,8 +53,8 @@ TEST_CASE(
   CHECK(made > 200);
 }
 
-TEST_CASE("P12: connections that are reset in the middle of a message disturb"
-          " nobody") {
+TEST_CASE("P12: connections reset in the middle of a message do not disturb"
+          " other clients") {
   besieged c;
   auto random = chance();
   auto whole = request_frame(1, 10'000);
@@ -72,11 +72,10 @@ TEST_CASE("P12: connections that are reset in the middle of a message disturb"
 
 namespace {
 
-/// Says requests as fast as they are taken, on a new connection when the old
-/// one is lost.
+/// Sends requests as fast as the node reads them, and reconnects after a loss.
 class talker {
 public:
-  /// Returns how many requests it began.
+  /// Returns the number of started requests.
   size_t talk(uint16_t port) {
     if (!connection_) {
       connection_ = connect_to(port);
@@ -104,13 +103,13 @@ public:
 
 private:
   file_descriptor connection_;
-  std::string rest_; ///< of the request that it says
+  std::string rest_; ///< rest of the current request
 };
 
 } // namespace
 
-TEST_CASE(
-  "P12: who asks and never reads, or a byte a second, disturbs nobody") {
+TEST_CASE("P12: a client that reads nothing or one byte per second does not"
+          " disturb other clients") {
   besieged c;
   std::vector<talker> deaf(20), slow(20);
   size_t said = 0;
@@ -132,8 +131,7 @@ TEST_CASE(
   CHECK(said > 500);
 }
 
-TEST_CASE("P12: of two connections of one name the first is served, and the"
-          " second is not") {
+TEST_CASE("P12: of two connections with one name only the first is served") {
   besieged c;
   auto first = connect_to(c.port());
   REQUIRE(shake_hands(first, "twin"));
@@ -155,7 +153,7 @@ TEST_CASE("P12: a second connection of a name that is full of requests and is"
   for (int i = 0; i < 3; ++i) {
     auto second = connect_to(c.port());
     shake_hands(second, "twin");
-    for (int k = 0; k < 300; ++k) // more than waits in a socket
+    for (int k = 0; k < 300; ++k) // more than a socket buffer holds
       say(second, request_frame(2));
     ::usleep(200'000);
     reset(std::move(second));
@@ -166,7 +164,7 @@ TEST_CASE("P12: a second connection of a name that is full of requests and is"
   CHECK(quiet.good == quiet.asked);
 }
 
-TEST_CASE("P12: a name that begins with a zero byte is a name like others") {
+TEST_CASE("P12: a client with a name that begins with a zero byte is served") {
   besieged c;
   auto random = chance();
   for (auto& name : {"\0"s, "\0\0\0\0"s, "\0a name"s, std::string(200, '\0')}) {
@@ -175,7 +173,8 @@ TEST_CASE("P12: a name that begins with a zero byte is a name like others") {
     REQUIRE(shake_hands(x, name));
     CHECK(is_answered(x, 1));
   }
-  // As ZeroMQ names those that give no name; one in 2^32 is the next of them.
+  // ZeroMQ gives names of this form to unnamed connections. One in 2^32 equals
+  // the next such name.
   std::vector<file_descriptor> held;
   c.under(
     [&] {
@@ -192,7 +191,7 @@ TEST_CASE("P12: a name that begins with a zero byte is a name like others") {
 
 namespace {
 
-/// A node that lets only keys in, and a key of a client.
+/// A node that requires keys, and the key of a client.
 class locked_node {
 public:
   locked_node()
@@ -213,7 +212,7 @@ public:
   std::string address() const { return cluster_.endpoint("all", "clients"); }
   std::string folder() const { return cluster_.folder(); }
 
-  /// Nothing is said on it yet.
+  /// A connection without any data yet.
   file_descriptor knock() const {
     return connect_by(address().substr(strlen("ipc://")));
   }
@@ -246,8 +245,8 @@ private:
   live_cluster cluster_;
 };
 
-/// Passes bytes on both ways between who connects to it and a node, and keeps
-/// what was said to the node.
+/// Forwards bytes between a client and a node in both directions and records
+/// the bytes to the node.
 class eavesdropper {
 public:
   eavesdropper(const std::string& path, file_descriptor node)
@@ -312,7 +311,7 @@ bool never(const std::string&) {
 
 } // namespace
 
-TEST_CASE("P12: with keys no other way of speaking is understood") {
+TEST_CASE("P12: a node with keys accepts no other protocol") {
   locked_node c;
   auto curve = greeting();
   curve.replace(12, 5, "CURVE");
@@ -337,14 +336,14 @@ TEST_CASE("P12: with keys no other way of speaking is understood") {
     CHECK(say(x, text));
     auto begin = steady_now();
     auto said = hear(x, never, 6s);
-    CHECK(steady_now() - begin < 5s); // it hung up
+    CHECK(steady_now() - begin < 5s); // the node closed the connection
     CHECK(said.find("READY") == std::string::npos);
     CHECK(said.find("infer_reply") == std::string::npos);
   }
   c.check_serves();
 }
 
-TEST_CASE("P12: a handshake that is said again lets nobody in") {
+TEST_CASE("P12: a replayed handshake does not authenticate") {
   locked_node c;
   auto path = c.folder() + "/between";
   eavesdropper between{path, c.knock()};

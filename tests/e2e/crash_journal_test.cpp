@@ -12,8 +12,8 @@ using namespace millrace::test;
 
 namespace {
 
-/// One row for the model of hostile_backend.cpp that runs as "identity": its
-/// first eight bytes are the number of what to do.
+/// One row for the model of hostile_backend.cpp, served as "identity". The
+/// first eight bytes are the number of the action.
 infer deed(uint32_t number) {
   std::vector<float> row(4);
   row[0] = std::bit_cast<float>(number);
@@ -22,7 +22,7 @@ infer deed(uint32_t number) {
 
 constexpr uint32_t crash = 1000, nothing = 2000;
 
-/// A node that runs code which crashes as trusted.
+/// A node that runs crashing code as trusted code.
 class crashing_node {
 public:
   explicit crashing_node(const std::string& isolation)
@@ -60,8 +60,8 @@ public:
 
 } // namespace
 
-TEST_CASE("crashes: trusted code that crashed the node three times runs in a"
-          " sandbox from then on, and the status names the model") {
+TEST_CASE("crashes: trusted code that crashed its node three times runs in a"
+          " sandbox and the status names the model") {
   crashing_node node{"auto"};
   for (int i = 0; i < 3; ++i)
     node.crash_once();
@@ -74,8 +74,8 @@ TEST_CASE("crashes: trusted code that crashed the node three times runs in a"
     [&] { return client.infer_one(deed(nothing), 2s).status == ec::ok; }, 5s));
 }
 
-TEST_CASE("crashes: a node that runs models in threads alone starts without one"
-          " that crashed it three times, until its crashes are forgiven") {
+TEST_CASE("crashes: a node without sandboxes does not load a model that crashed"
+          " it three times until its crashes are forgiven") {
   crashing_node node{"thread"};
   for (int i = 0; i < 3; ++i)
     node.crash_once();

@@ -12,14 +12,15 @@ using namespace millrace::test;
 
 namespace {
 
-/// Ends a node in good order and starts it again.
+/// Drains a node and starts it again.
 void restart(live_cluster& c, const std::string& node) {
   c[node].signal(SIGTERM);
   REQUIRE(c[node].wait() == 0);
   c.start(node);
 }
 
-/// Until a worker has a replica again: the next drain must find one elsewhere.
+/// Waits until a worker has a replica again, because the next drain needs a
+/// replica on another node.
 void wait_for_replica(live_cluster& c, const std::string& worker) {
   REQUIRE(c.wait_status(worker, [](const node_status& s) {
     return std::any_of(s.replicas.begin(), s.replicas.end(), [](auto& r) {
@@ -30,7 +31,7 @@ void wait_for_replica(live_cluster& c, const std::string& worker) {
 
 } // namespace
 
-TEST_CASE("P16: a drained worker loses nothing") {
+TEST_CASE("P16: a drained worker loses no request") {
   live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
   c.start_all();
   REQUIRE(c.wait_ready());
@@ -45,8 +46,8 @@ TEST_CASE("P16: a drained worker loses nothing") {
   CHECK(load.foreign == 0);
 }
 
-TEST_CASE("P16: a drain ends in time though a model never does, and so does its"
-          " request") {
+TEST_CASE("P16: a drain and a request end in time though the model never"
+          " ends") {
   auto nodes = apart("    roles: [worker]\n    drain_timeout: 500ms\n"
                      "    devices: [{type: cpu, isolation: thread}]\n");
   live_cluster c{nodes, "  - {model: lasting, device: cpu}\n", bundles};
@@ -60,10 +61,11 @@ TEST_CASE("P16: a drain ends in time though a model never does, and so does its"
     c[worker].signal(SIGTERM);
   std::multiset<int> statuses{c["w1"].wait(), c["w2"].wait()};
   CHECK(steady_now() - begin < 10s);
-  CHECK(statuses == std::multiset<int>{0, 1}); // who had it ends by force
+  CHECK(statuses == std::multiset<int>{0, 1}); // 1: ended by force
 }
 
-TEST_CASE("P16: a node that is all answers what it has taken before it ends") {
+TEST_CASE("P16: a node with all roles answers its accepted requests before it"
+          " ends") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: lasting}\n",
                  bundles};
@@ -71,7 +73,7 @@ TEST_CASE("P16: a node that is all answers what it has taken before it ends") {
   const int requests = 50;
   for (int i = 0; i < requests; ++i)
     gateway.submit(ask("lasting", floats({1, 4}, 300)), 20s);
-  REQUIRE(gateway.receive(10s)); // the others wait behind it
+  REQUIRE(gateway.receive(10s)); // the other requests wait behind it
   c["all"].signal(SIGTERM);
   for (int i = 1; i < requests; ++i) {
     auto x = gateway.receive(10s);
@@ -81,8 +83,7 @@ TEST_CASE("P16: a node that is all answers what it has taken before it ends") {
   CHECK(c["all"].wait() == 0);
 }
 
-TEST_CASE("P16: an answer that a client has not read yet is there though its"
-          " gateway drains") {
+TEST_CASE("P16: a client can read an unread answer while its gateway drains") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity}\n",
                  bundles};
@@ -98,7 +99,8 @@ TEST_CASE("P16: an answer that a client has not read yet is there though its"
   CHECK(c["all"].wait() == 0);
 }
 
-TEST_CASE("P16: a node that waits for its own gateway takes no other's work") {
+TEST_CASE("P16: a node that waits for its own gateway accepts no requests of"
+          " other gateways") {
   auto both = "    roles: [gateway, controller, worker]\n"
               "    devices: [{type: cpu, lanes: 2}]\n";
   live_cluster c{
@@ -130,20 +132,18 @@ TEST_CASE("P16: a node that waits for its own gateway takes no other's work") {
   };
   REQUIRE(eventually([&] { return replicas_that_answer().size() == 2; }, 10s));
   at_a.submit(ask("lasting", floats({1, 4}, 1e10f)), 4s);
-  // What came after it is answered: it has been taken.
+  // A later request is answered, so the gateway has accepted the first one.
   REQUIRE(at_a.infer_one(ask("identity", floats({1, 4}))).status == ec::ok);
   c["a"].signal(SIGTERM);
   CHECK(eventually([&] { return replicas_that_answer().size() == 1; }, 2s));
-  CHECK_FALSE(at_a.receive(100ms)); // that is what it waits for
+  CHECK_FALSE(at_a.receive(100ms)); // the node waits for this request
   auto x = at_a.receive(10s);
   REQUIRE(x);
   CHECK(x->reply.status == ec::deadline_exceeded);
   CHECK(c["a"].wait() == 0);
 }
 
-TEST_CASE(
-  "P16: a gateway that refuses what comes because it drains says that it is"
-  " not ready") {
+TEST_CASE("P16: a draining gateway that refuses requests reports not ready") {
   auto http = free_port();
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
                           "    devices: [{type: cpu, lanes: 2}]\n"
@@ -152,7 +152,7 @@ TEST_CASE(
                  "  - {model: identity}\n  - {model: lasting}\n",
                  bundles};
   auto gateway = c.start_and_meet(2);
-  // So that there is something to wait for.
+  // The drain waits for this request.
   gateway.submit(ask("lasting", floats({1, 4}, 1e10f)), 2s);
   auto not_ready = [&] {
     return http_get(http, "/readyz").find(" 503") != std::string::npos;
@@ -167,8 +167,7 @@ TEST_CASE(
   CHECK(c["all"].wait() == 0);
 }
 
-TEST_CASE("P16: workers that are drained and started again by turns lose"
-          " nothing") {
+TEST_CASE("P16: workers drained and restarted in turn lose no request") {
   live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
   c.start_all();
   REQUIRE(c.wait_ready());
@@ -191,7 +190,7 @@ TEST_CASE("P16: workers that are drained and started again by turns lose"
   CHECK(load.foreign == 0);
 }
 
-TEST_CASE("P16: a rolling restart of workers and controller loses nothing") {
+TEST_CASE("P16: a rolling restart of workers and controller loses no request") {
   live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
   c.start_all();
   REQUIRE(c.wait_ready());
@@ -210,8 +209,8 @@ TEST_CASE("P16: a rolling restart of workers and controller loses nothing") {
   CHECK(load.statuses[ec::ok] == load.submitted);
 }
 
-TEST_CASE("P16: a gateway that is drained and started again refuses what it"
-          " does not take, and another's clients notice nothing") {
+TEST_CASE("P16: a gateway that is drained and restarted refuses requests and"
+          " does not disturb clients of another gateway") {
   auto nodes = apart();
   nodes["gw2"] = nodes["gw"];
   live_cluster c{nodes, "  - {model: identity, replicas: 2}\n", bundles};

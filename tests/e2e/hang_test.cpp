@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Whether a node is linked with that one, as it sees it itself.
+/// Returns true if the node of this client reports a link with another node.
 bool is_linked(operator_client& with, const std::string& node) {
   auto list = with.ask<member_list>("./supervisor", get_members{}, 500ms);
   return list
@@ -33,15 +33,15 @@ bool is_linked(operator_client& with, const std::string& node) {
 
 } // namespace
 
-TEST_CASE("P4: a node that hangs is fenced, what it says on waking is dropped,"
-          " and it serves again") {
-  // Its connections look well: where the thread of its actors and sockets
-  // stands still, those of ZeroMQ answer for it; where all of it does, the
-  // kernel.
+TEST_CASE("P4: a hanging node is fenced and its late messages are dropped and"
+          " the node serves again") {
+  // The connections of a hanging node look intact. If only the thread of its
+  // actors and sockets hangs, the threads of ZeroMQ answer. If the whole
+  // process hangs, the kernel answers.
   bool all_of_it = false;
-  SUBCASE("its actors") {
+  SUBCASE("the actors hang") {
   }
-  SUBCASE("all of it but its models' processes") {
+  SUBCASE("the node hangs except for its model processes") {
     all_of_it = true;
   }
   auto http = free_port();
@@ -68,7 +68,7 @@ TEST_CASE("P4: a node that hangs is fenced, what it says on waking is dropped,"
       else
         hung.emplace(bus);
       REQUIRE(eventually([&] { return !is_linked(gateway, "w1"); }, 5s));
-      // Others do its work for a while: now and then for half a minute.
+      // Other nodes serve for a while, sometimes for 30 s.
       ::usleep(i % 20 == 19 ? 30'000'000 : 100'000 << random.below(5));
       c["w1"].signal(SIGCONT);
     }
@@ -91,13 +91,12 @@ TEST_CASE("P4: a node that hangs is fenced, what it says on waking is dropped,"
   CHECK(load.surprises == 0);
   CHECK(load.foreign == 0);
   CHECK(load.statuses[ec::ok] == load.submitted);
-  CHECK(run_again > 0); // it had some, and answers them on waking
+  CHECK(run_again > 0); // the node had requests and answers them late
   CHECK(most_of(waits) < 1s);
 }
 
-TEST_CASE(
-  "P4: a node that stands still for ten seconds says so to who can start"
-  " it anew") {
+TEST_CASE("P4: a node paused for 10 s sends no watchdog notification to the"
+          " service manager") {
   temporary_directory dir;
   sockaddr_un at{};
   at.sun_family = AF_UNIX;
@@ -108,7 +107,8 @@ TEST_CASE(
     ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   REQUIRE(::bind(manager.get(), reinterpret_cast<sockaddr*>(&at), sizeof at)
           == 0);
-  /// Whether the node has said that it is well since the last time.
+  /// Returns true if the node has sent a watchdog notification since the last
+  /// call.
   auto is_well = [&] {
     char text[512];
     auto any = false;
@@ -118,7 +118,7 @@ TEST_CASE(
     return any;
   };
   ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
-  ::setenv("WATCHDOG_USEC", "1000000", 1); // it says so twice a second
+  ::setenv("WATCHDOG_USEC", "1000000", 1); // one notification per 500 ms
   auto http = free_port();
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
                           "    http: 127.0.0.1:"
@@ -136,11 +136,11 @@ TEST_CASE(
     stopped_thread hung{thread_of(c["all"].pid(), "bus")};
     CHECK(eventually(
       [&] {
-        is_well(); // or it waits until somebody listens
+        is_well(); // empties the socket
         return livez().find(" 503") != std::string::npos;
       },
       15s));
-    ::usleep(600'000); // what it had begun to say
+    ::usleep(600'000); // for a notification in progress
     is_well();
     ::usleep(1'500'000);
     CHECK_FALSE(is_well());

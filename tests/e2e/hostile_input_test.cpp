@@ -25,7 +25,7 @@ struct answer {
   infer_reply reply;
 };
 
-/// The next answer; of id 2^64 - 1 when none comes.
+/// Returns the next answer, or an answer with id 2^64 - 1 if none arrives.
 answer next_answer(connection& from, microseconds longest = 5s) {
   answer out{UINT64_MAX, {}};
   auto x = from.receive(longest);
@@ -45,7 +45,7 @@ void check_answer(connection& to, const hostile_frame& x) {
   REQUIRE(to.send(frames));
   auto y = next_answer(to);
   if (x.item == "bytes behind the end") {
-    auto other = next_answer(to); // of the request in front of them
+    auto other = next_answer(to); // to the valid request
     if (y.reply.status == ec::ok)
       std::swap(y, other);
     CHECK(other.reply.status == ec::ok);
@@ -76,8 +76,8 @@ void write(const fs::path& file, const std::string& text) {
 
 } // namespace
 
-TEST_CASE("P12: a gateway has one clear answer to each hostile message, and"
-          " serves on") {
+TEST_CASE("P12: a gateway answers each hostile message once and keeps"
+          " serving") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity}\n",
                  bundles};
@@ -98,11 +98,11 @@ TEST_CASE("P12: a gateway has one clear answer to each hostile message, and"
   auto y = next_answer(*hostile, 10s);
   CHECK(y.reply.status == ec::too_large);
   CHECK(y.reply.error == "the message has more than 4096 raw frames");
-  CHECK(next_answer(*hostile, 100ms).id == UINT64_MAX); // each had its one
+  CHECK(next_answer(*hostile, 100ms).id == UINT64_MAX); // no second answer
   CHECK(honest.infer_one(ask("identity", floats({1, 4})), 5s).status == ec::ok);
 }
 
-TEST_CASE("P12: an id is its connection's: twice it is refused, and another's"
+TEST_CASE("P12: a duplicate id is refused and an id of another connection"
           " cannot be cancelled") {
   temporary_directory folder;
   auto acme = "ipc://" + folder / "acme";
@@ -128,19 +128,19 @@ TEST_CASE("P12: an id is its connection's: twice it is refused, and another's"
   auto refused = next_answer(*one);
   CHECK(refused.id == 7);
   CHECK(refused.reply.status == ec::bad_request);
-  CHECK(refused.reply.error == "a request with id 7 is still being answered");
+  CHECK(refused.reply.error == "a request with id 7 is still open");
   for (auto* x : {same_tenant.get(), other_tenant.get()}) {
     add(out, 7, cancel{});
     REQUIRE(x->send(out.take()));
   }
-  add(out, 7, request); // as good an id there as here
+  add(out, 7, request); // the same id is valid on another connection
   REQUIRE(other_tenant->send(out.take()));
   CHECK(next_answer(*one).reply.status == ec::ok);
   CHECK(next_answer(*other_tenant).reply.status == ec::ok);
   CHECK(next_answer(*same_tenant, 100ms).id == UINT64_MAX);
 }
 
-TEST_CASE("P12: a node among whose models are hostile ones serves the others") {
+TEST_CASE("P12: a node with hostile bundles serves its other models") {
   temporary_directory folder;
   auto store = fs::path{folder.path()};
   fs::copy(bundles + "/identity", store / "identity",
@@ -184,14 +184,13 @@ TEST_CASE("P12: a node among whose models are hostile ones serves the others") {
     [&] { return c.log_of("all").find("SHA-256") != std::string::npos; }, 10s));
   CHECK(eventually([&] { return c.logged("all", "safetensors: ") >= weights; },
                    10s));
-  CHECK(status_of("m") == ec::deadline_exceeded); // wanted, and never ready
+  CHECK(status_of("m") == ec::deadline_exceeded); // configured but never ready
   CHECK(status_of("weights1") == ec::unavailable);
   CHECK(status_of("weights") == ec::unknown_model);
   CHECK(status_of("identity") == ec::ok);
 }
 
-TEST_CASE("P12: a page over HTTP has no control characters, whatever its"
-          " content") {
+TEST_CASE("P12: a page over HTTP contains no control characters") {
   auto server =
     http_server::listen("127.0.0.1:0", {{"/x", [] {
                                            return http_answer{200, "text/plain",

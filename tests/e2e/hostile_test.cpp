@@ -31,8 +31,8 @@ std::map<std::string, std::string> front_and(size_t workers,
   return out;
 }
 
-/// Requests at an even pace, while something else happens: which part of them
-/// is answered well and in time.
+/// Sends requests at a constant rate during a disturbance, and measures the
+/// share that is answered in time.
 class paced_load {
 public:
   explicit paced_load(client gateway) : gateway_(std::move(gateway)) {}
@@ -63,8 +63,8 @@ private:
 
 } // namespace
 
-TEST_CASE("P14: a bundle whose code opens files is not served unless somebody"
-          " vouches for it") {
+TEST_CASE("P14: a bundle with code that opens files is served only as trusted"
+          " code") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity}\n  - {model: prying}\n",
                  bundles};
@@ -83,29 +83,28 @@ TEST_CASE("P14: a bundle whose code opens files is not served unless somebody"
   CHECK(gateway.infer_one(ask_with("prying", 0), 1s).status != ec::ok);
 }
 
-TEST_CASE("P14: what a hostile model's own code tries is refused, by the"
-          " system") {
-  // Marked as trusted, its code is not looked at; confined it is all the same.
+TEST_CASE("P14: the system denies each action that a hostile model attempts") {
+  // Trusted code is not checked, but it still runs in a sandbox.
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
                           "    devices: [{type: cpu, isolation: process}]\n"}},
                  "  - {model: prying, trusted: true}\n",
                  bundles};
   auto gateway = c.start_and_meet(1);
-  // Reads a file, makes one, opens its own memory.
+  // Reads a file, creates a file, opens its own memory.
   for (float deed : {1.0f, 2.0f, 4.0f}) {
     auto y = gateway.infer_one(ask_with("prying", deed), 10s);
     INFO("deed " << deed << ": " << y.error);
     CHECK(y.status == ec::internal);
     CHECK(y.error.find("ermitted") != std::string::npos);
   }
-  // Saves a tensor, which does not even say that it could not.
+  // Saves a tensor, which reports no error.
   gateway.infer_one(ask_with("prying", 3), 10s);
   CHECK(::access("/tmp/millrace-prying", F_OK) != 0);
   CHECK(gateway.infer_one(ask_with("prying", 0), 10s).status == ec::ok);
 }
 
-TEST_CASE(
-  "P14: models that loop leave the others of their node their goodput") {
+TEST_CASE("P14: models that loop do not reduce the goodput of the other models"
+          " of their node") {
   auto nodes = front_and(1);
   nodes["w1"] += "    devices: [{type: cpu, lanes: 2}]\n";
   live_cluster c{nodes, "  - {model: identity}\n  - {model: lasting}\n",
@@ -120,7 +119,7 @@ TEST_CASE(
   MESSAGE("good: " << load.good << " of " << load.submitted);
   CHECK(load.share() >= .95);
   CHECK(c.log_of("w1").find("took too long") != std::string::npos);
-  // The one that looped is served again.
+  // The model that looped is served again.
   CHECK(eventually(
     [&] {
       return gateway.infer_one(ask_with("lasting", -10), 5s).status == ec::ok;
@@ -128,7 +127,7 @@ TEST_CASE(
     10s));
 }
 
-TEST_CASE("P14: a loop that was cancelled does not hold others up until its"
+TEST_CASE("P14: a cancelled loop does not block other requests until its"
           " deadline") {
   live_cluster c{front_and(1), "  - {model: lasting}\n", bundles};
   auto gateway = c.start_and_meet(1);
@@ -137,12 +136,12 @@ TEST_CASE("P14: a loop that was cancelled does not hold others up until its"
   gateway.cancel(loop);
   auto begin = steady_now();
   CHECK(gateway.infer_one(ask_with("lasting", -10), 1min).status == ec::ok);
-  CHECK(steady_now() - begin < 20s); // the model is loaded again meanwhile
-  CHECK(c.log_of("w1").find("nobody waits for") != std::string::npos);
+  CHECK(steady_now() - begin < 20s); // includes loading the model again
+  CHECK(c.log_of("w1").find("no request waits for") != std::string::npos);
 }
 
-TEST_CASE("P15: what ends its model's process is tried twice, then never again,"
-          " and the rest of the node goes on") {
+TEST_CASE("P15: a request that ends the process of its model is tried at most"
+          " twice and the rest of the node serves") {
   live_cluster c{front_and(2),
                  "  - {model: identity, replicas: 2}\n"
                  "  - {model: fatal, replicas: 2}\n",
@@ -172,9 +171,8 @@ TEST_CASE("P15: what ends its model's process is tried twice, then never again,"
     10s));
 }
 
-TEST_CASE(
-  "P24: models that share a process lose it together, have another within"
-  " 2.5 s, and only what was at work there is to blame") {
+TEST_CASE("P24: models of a lost shared process get another within 2.5 s and"
+          " only the model that was running counts as faulty") {
   auto nodes = front_and(1);
   nodes["w1"] += "    devices: [{type: cpu, lanes: 2, isolation: device}]\n";
   live_cluster c{nodes,
@@ -185,28 +183,28 @@ TEST_CASE(
   auto gateway = c.start_and_meet(3);
   auto there = grandchildren_of(c["w1"].pid());
   REQUIRE(there.size() == 1);
-  // What ends its process does so twice, and takes the others with it.
+  // The fatal request ends its process twice, and the other models with it.
   auto begin = steady_now();
   CHECK(gateway.infer_one(ask_with("fatal", 1000), 10s).status == ec::poison);
   for (auto model : {"identity", "affine"})
     CHECK(gateway.infer_one(ask_with(model, 1), 10s).status == ec::ok);
   CHECK(steady_now() - begin < 2 * 2500ms);
   CHECK_FALSE(grandchildren_of(c["w1"].pid()).contains(*there.begin()));
-  // It shared the first one, and had the second alone.
+  // The first time the process was shared, the second time it was its own.
   CHECK(c.logged("w1", "error   replica.lost replica=fatal") == 1);
   for (std::string model : {"identity", "affine"})
     CHECK(c.logged("w1", "warning replica.lost replica=" + model) == 1);
 }
 
-TEST_CASE("P4: a model's process that hangs is fenced, and what it had is run"
-          " elsewhere") {
+TEST_CASE("P4: a hanging process of a model is fenced and its requests are run"
+          " on another replica") {
   live_cluster c{front_and(2), "  - {model: identity, replicas: 2}\n", bundles};
   auto gateway = c.start_and_meet(1);
   std::vector<microseconds> waits;
   const int pauses = 5 * times();
   pid_t hung = 0;
   for (int i = 0; i < pauses; ++i) {
-    // One that has replaced the last.
+    // The process that replaced the last one.
     REQUIRE(eventually(
       [&] {
         auto there = grandchildren_of(c["w1"].pid());
@@ -216,8 +214,9 @@ TEST_CASE("P4: a model's process that hangs is fenced, and what it had is run"
     hung = *grandchildren_of(c["w1"].pid()).begin();
     REQUIRE(c.wait_ready(40s));
     REQUIRE(::kill(hung, SIGSTOP) == 0);
-    // Both replicas get one, unless the one that is well has answered before
-    // the other is given out; who has the hung one's waits.
+    // Both replicas get one request, unless the healthy replica answers the
+    // first before the second is dispatched. The request at the hung replica
+    // waits.
     auto begin = steady_now();
     for (int tries = 0; tries < 20 && steady_now() - begin < 200ms; ++tries) {
       begin = steady_now();
@@ -237,20 +236,20 @@ TEST_CASE("P4: a model's process that hangs is fenced, and what it had is run"
   CHECK(most_of(waits) < 1s);
 }
 
-TEST_CASE("P4: a model's process that makes no progress is given up, long"
-          " before its request is due") {
+TEST_CASE("P4: a process of a model without progress is given up long before"
+          " the deadline of its request") {
   live_cluster c{front_and(2, "    devices: [{type: cpu, run_limit: 300ms}]\n"),
                  "  - {model: lasting, replicas: 2}\n", bundles};
   auto gateway = c.start_and_meet(1);
   auto begin = steady_now();
   auto x = gateway.infer_one(ask_with("lasting", 1e10f), 60s);
-  CHECK(x.status == ec::poison); // twice, on different workers
+  CHECK(x.status == ec::poison); // tried twice, on different workers
   CHECK(steady_now() - begin < 10s);
   CHECK(gateway.infer_one(ask_with("lasting", 1), 10s).status == ec::ok);
 }
 
-TEST_CASE("P4: one that hangs leaves those of its batch the time to be run"
-          " alone") {
+TEST_CASE("P4: a hanging request leaves the other requests of its batch time to"
+          " run alone") {
   live_cluster c{front_and(2),
                  "  - {model: lasting, replicas: 2, policy: {batch_delay: 50ms,"
                  " batch: 8}}\n",
@@ -258,12 +257,12 @@ TEST_CASE("P4: one that hangs leaves those of its batch the time to be run"
   auto gateway = c.start_and_meet(1);
   constexpr size_t others = 7;
   auto hangs_for = 6s;
-  SUBCASE("and has as long as they") {
+  SUBCASE("its deadline equals theirs") {
   }
-  SUBCASE("and has longer than they") {
+  SUBCASE("its deadline is later than theirs") {
     hangs_for = 60s;
   }
-  SUBCASE("and others have run before") {
+  SUBCASE("other requests have run before") {
     std::set<std::string> replicas;
     while (replicas.size() < 2)
       replicas.insert(gateway.infer_one(ask_with("lasting", 1), 6s).replica);
@@ -282,17 +281,16 @@ TEST_CASE("P4: one that hangs leaves those of its batch the time to be run"
     ++answered;
     good += x->reply.status == ec::ok;
   }
-  // One may be next where the first is tried again.
+  // One request may wait behind the repetition of the hanging request.
   CHECK(good >= others - 1);
 }
 
-TEST_CASE("P15: a request is no poison for that two nodes were lost with it"
-          " which it cannot have ended") {
+TEST_CASE("P15: a request lost with two killed nodes is not poison") {
   live_cluster c{front_and(1), "  - {model: lasting}\n", bundles};
   auto gateway = c.start_and_meet(1);
   gateway.submit(ask_with("lasting", 1e12f), 60s);
   for (int i = 0; i < 2; ++i) {
-    std::this_thread::sleep_for(300ms); // it runs, or is dispatched, by then
+    std::this_thread::sleep_for(300ms); // it runs or is dispatched by then
     c["w1"].end(SIGKILL);
     if (i == 0) {
       c.start("w1");
@@ -305,7 +303,7 @@ TEST_CASE("P15: a request is no poison for that two nodes were lost with it"
   CHECK(x->reply.error.find("which had failed before") != std::string::npos);
 }
 
-TEST_CASE("P15: a node that is killed leaves no process of a model behind") {
+TEST_CASE("P15: a killed node leaves no model process behind") {
   live_cluster c{front_and(1), "  - {model: identity}\n  - {model: lasting}\n",
                  bundles};
   auto gateway = c.start_and_meet(2);

@@ -31,7 +31,7 @@ std::unique_ptr<http_server> serve(http_limits limits = {}) {
   return std::move(*out);
 }
 
-/// A client that has begun a request.
+/// A client that has sent the beginning of a request.
 file_descriptor begin_request(uint16_t port, const std::string& text) {
   file_descriptor out{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   auto to = loopback(port);
@@ -46,7 +46,8 @@ bool add_header(const file_descriptor& to) {
   return ::send(to.get(), line.data(), line.size(), MSG_NOSIGNAL) > 0;
 }
 
-/// Whether the server closed the connection, with unread bytes or without.
+/// Returns true if the server closed the connection, with or without unread
+/// bytes.
 bool is_closed(const file_descriptor& x) {
   char buffer[4096];
   ssize_t n = 0;
@@ -57,8 +58,8 @@ bool is_closed(const file_descriptor& x) {
 
 } // namespace
 
-TEST_CASE("http_server: clients that send a header line now and then leave"
-          " probes their answer") {
+TEST_CASE("http_server: probes are answered while clients send slow header"
+          " lines") {
   auto server = serve();
   std::vector<file_descriptor> slow;
   for (int i = 0; i < 200; ++i)
@@ -74,8 +75,8 @@ TEST_CASE("http_server: clients that send a header line now and then leave"
   }
 }
 
-TEST_CASE("http_server: a request that does not arrive in time is dropped,"
-          " however steadily its lines come") {
+TEST_CASE("http_server: a request that does not arrive in time is dropped even"
+          " if its lines keep coming") {
   auto server = serve({64, 300ms, 30s});
   auto begun = steady_now();
   auto slow = begin_request(server->port(), "GET /livez HTTP/1.1\r\n");
@@ -87,12 +88,12 @@ TEST_CASE("http_server: a request that does not arrive in time is dropped,"
   CHECK(steady_now() - begun < 3s);
 }
 
-TEST_CASE("http_server: an answer that a client does not read is dropped") {
+TEST_CASE("http_server: an answer to a client that does not read is dropped") {
   auto server = serve({64, 30s, 300ms});
   auto idle = begin_request(server->port(), "GET /metrics HTTP/1.1\r\n"
                                             "Host: x\r\n\r\n");
   std::this_thread::sleep_for(1s);
-  // What the kernel holds can be read; the rest does not follow.
+  // The bytes in the kernel buffers can be read. The rest is not sent.
   size_t read = 0;
   std::vector<char> buffer(size_t{1} << 20);
   for (ssize_t n = 0;
@@ -101,7 +102,8 @@ TEST_CASE("http_server: an answer that a client does not read is dropped") {
   CHECK(read < answer_size);
 }
 
-TEST_CASE("http_server: beyond the most connections the oldest makes room") {
+TEST_CASE("http_server: at the connection limit the oldest connection is closed"
+          " for a new one") {
   auto server = serve({2, 30s, 30s});
   auto first = begin_request(server->port(), "GET /livez HTTP/1.1\r\n");
   auto second = begin_request(server->port(), "GET /livez HTTP/1.1\r\n");
@@ -110,7 +112,7 @@ TEST_CASE("http_server: beyond the most connections the oldest makes room") {
   CHECK_FALSE(is_closed(second));
 }
 
-TEST_CASE("http_server: HEAD is answered like GET, without the body") {
+TEST_CASE("http_server: HEAD is answered like GET without the body") {
   auto server = serve();
   auto asked =
     begin_request(server->port(), "HEAD /livez HTTP/1.1\r\nHost: x\r\n"

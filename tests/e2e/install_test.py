@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cmake --install puts somewhere works there; run by CTest."""
+"""Tests the files that `cmake --install` installs. Run by CTest."""
 
 import os
 import pathlib
@@ -48,7 +48,7 @@ class Installed(unittest.TestCase):
         cls.scratch.cleanup()
 
     def test_a_node_tells_its_service_manager_how_it_is(self):
-        """And serves, with a program of somebody else's as its client."""
+        """The node also serves an external client program."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             manager.bind(str(self.folder / "notify"))
             manager.settimeout(30)
@@ -131,7 +131,7 @@ class Installed(unittest.TestCase):
         unit = self.prefix / "lib/systemd/system/millrace@.service"
         lines = unit.read_text().splitlines()
         self.assertIn("Type=notify", lines)
-        # Workers with a GPU open it; no other device is there.
+        # Workers open a GPU if present, but no other device.
         self.assertIn("DevicePolicy=closed", lines)
         self.assertEqual([x for x in lines if x.startswith("DeviceAllow=")],
                          ["DeviceAllow=char-nvidia* rw"])

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came from another host is kept on the disk: it is there after a restart,
-and what is broken there comes again (P7, P8); run by CTest with Debian's Python
-alone."""
+"""The disk cache keeps bundles of other hosts through a restart and fetches broken
+bundles again (P7, P8). Run by CTest with the Python of Debian only."""
 
 import json
 import pathlib
@@ -21,7 +20,7 @@ MODEL = "ballast"  # 32 MiB of weights
 
 
 def flip(file):
-    """Changes a bit of a file's middle."""
+    """Flips a bit in the middle of a file."""
     with file.open("r+b") as x:
         x.seek(20 << 20)
         byte = x.read(1)[0]
@@ -30,9 +29,9 @@ def flip(file):
 
 
 class OnW2(ThreeNodes):
-    """Where w2 has a folder of its own, and runs the model."""
+    """w2 has a separate folder of bundles and runs the model."""
 
-    more_models = f"  - {{model: {MODEL}, device: slow}}\n"  # is on w2
+    more_models = f"  - {{model: {MODEL}, device: slow}}\n"  # device `slow` is on w2
     bundles_of_w2 = "/nowhere"
 
     @classmethod
@@ -70,7 +69,7 @@ class Kept(OnW2):
         return list(pathlib.Path(self.data.name, "bundles").glob("*/weights.safetensors"))
 
     def restart(self, meanwhile=lambda: None):
-        """w2 is killed and starts again; what it logs from then on."""
+        """Kills and restarts w2. Returns its log since the restart."""
         before = len(self.log("w2"))
         self.nodes["w2"].send_signal(signal.SIGKILL)
         self.nodes["w2"].wait(10)
@@ -91,7 +90,7 @@ class Kept(OnW2):
         self.assertIn("cache.adopted bundles=1", log)
         self.assertNotIn("relay.arrived", log)
         self.assertEqual(len(self.on_w2("kept")), 1)
-        # And is in memory, where nobody can change it any more.
+        # The bundle is also in memory, where a change of the file has no effect.
         there, = self.on_w2("memory")
         self.assertEqual(there["there"], there["bytes"])
         before = self.outputs()
@@ -111,7 +110,7 @@ class Kept(OnW2):
 
 
 class Broken(OnW2):
-    """What people have put on w2's disk is broken, and not on w1's."""
+    """The local bundle of w2 is broken, the bundle of w1 is valid."""
 
     @classmethod
     def setUpClass(cls):
@@ -137,7 +136,7 @@ class Broken(OnW2):
 
 
 class Full(OnW2):
-    """w2's disk has no room for the model."""
+    """The disk of w2 has no space for the model."""
 
     @classmethod
     def start(cls, name):
@@ -156,7 +155,7 @@ class Full(OnW2):
         says_so = "ballast cannot be kept: .*no space for 32 MiB, [0-9.]+ MiB are free"
         self.assertTrue(eventually(lambda: re.search(says_so, self.status())),
                         self.status())
-        # As the node's own files are seen by it.
+        # The path as seen in the mount namespace of the node.
         seen = pathlib.Path(f"/proc/{self.nodes['w2'].pid}/root{self.data.name}/bundles")
         self.assertTrue(eventually(lambda: list(seen.glob("*")) == []))
         subprocess.run(["nsenter", "--mount", "--target", str(self.nodes["w2"].pid),

@@ -23,13 +23,13 @@ infer ask_for(const std::string& model) {
   return out;
 }
 
-/// A message without fields, as it travels.
+/// An encoded message without fields.
 shared_bytes message_of(const header& x) {
   auto bytes = encode_header(x, steady_now());
   return shared_bytes::copy_of(std::string{bytes.text()} + '\x80');
 }
 
-/// Messages to a node's endpoint for peers, from who has some node's key.
+/// Sends messages to the peer endpoint of a node under the key of another node.
 class impostor {
 public:
   impostor(guarded_cluster& c, const std::string& key, const std::string& node)
@@ -48,8 +48,7 @@ public:
   void say(const T& x) {
     auto message = make_wire_message(x, steady_now(), nullptr);
     message.head.to = "w1/supervisor";
-    // A new key is known within half a second; who was refused before has to
-    // connect anew.
+    // Nodes read a new key within 500 ms. A refused client must connect again.
     CHECK(eventually(
       [&] {
         ::usleep(50'000);
@@ -76,16 +75,17 @@ private:
   zmq::socket_t socket_;
 };
 
-/// Whether who has no key is told to have one: as refused, or as one reason of
-/// several, for who has keys may end a connection before it can say so.
+/// Returns true if a client without a key gets an error that mentions keys. The
+/// error may list several reasons, because a node with keys may end the
+/// connection before it can send a reason.
 bool hears_of_keys(const std::string& address) {
   auto x = connection::open(address, 2s, "");
   return !x
-         && x.failure().text.find("lets in only who has a key")
+         && x.failure().text.find("accepts only connections with a key")
               != std::string::npos;
 }
 
-/// What becomes of an attempt to connect.
+/// The result of an attempt to connect.
 ec knock(const std::string& address, const std::string& key) {
   auto x = connection::open(address, 2s, key);
   return x ? ec::ok : x.failure().code;
@@ -93,7 +93,8 @@ ec knock(const std::string& address, const std::string& key) {
 
 } // namespace
 
-TEST_CASE("P13: with keys only those come in whose key is allowed there") {
+TEST_CASE("P13: with keys an endpoint accepts only clients with an allowed"
+          " key") {
   guarded_cluster c;
   temporary_directory elsewhere;
   process p{{MILLRACE_PROGRAM, "keys", "new", elsewhere / "keys", "app",
@@ -106,7 +107,7 @@ TEST_CASE("P13: with keys only those come in whose key is allowed there") {
     CHECK(hears_of_keys(c.clients()));
     CHECK(knock(c.clients(), c.key("acme-app")) == ec::forbidden);
     CHECK(knock(c.clients(), c.key("ops")) == ec::forbidden);
-    // Of another cluster: neither side knows the other.
+    // A key of another cluster: neither side has the key of the other.
     CHECK(knock(c.clients(), elsewhere / "keys/app.key") != ec::ok);
     CHECK(knock(c.acme_endpoint(), c.key("acme-app")) == ec::ok);
     CHECK(knock(c.acme_endpoint(), c.key("app")) == ec::forbidden);
@@ -117,12 +118,12 @@ TEST_CASE("P13: with keys only those come in whose key is allowed there") {
     CHECK(knock(c.operators("ctl"), c.key("app")) == ec::forbidden);
     CHECK(hears_of_keys(c.operators("ctl")));
   }
-  SUBCASE("a node's key is no client's") {
+  SUBCASE("the key of a node is not a client key") {
     CHECK(knock(c.clients(), c.key("w1")) == ec::bad_config);
   }
 }
 
-TEST_CASE("P13: a viewer looks and an operator orders, by way of controllers") {
+TEST_CASE("P13: a viewer reads and an operator orders through controllers") {
   guarded_cluster c;
   auto as = [&](const std::string& who, const std::string& node) {
     auto x = operator_client::connect(c.operators(node), 2s, c.key(who));
@@ -140,14 +141,14 @@ TEST_CASE("P13: a viewer looks and an operator orders, by way of controllers") {
   CHECK(refused.failure().code == ec::forbidden);
   CHECK(refused.failure().text == "a viewer may not say 'set_model'");
   CHECK(as("ops", "ctl").ask<ack>("./registry", more));
-  // A worker's word does not count for an operator's.
+  // A worker cannot forward an order of an operator.
   auto passed_on = as("ops", "w1").ask<ack>("ctl/registry", more);
   REQUIRE_FALSE(passed_on);
   CHECK(passed_on.failure().text.find("is no controller") != std::string::npos);
 }
 
-TEST_CASE("P13: a viewer who tries in the shell what it may not is listened to"
-          " afterwards") {
+TEST_CASE("P13: a viewer is still served after a forbidden command in the"
+          " shell") {
   guarded_cluster c;
   auto shell = [&](std::vector<std::string> words) {
     std::vector<std::string> call{SHELL_PROGRAM, "--node", c.operators("ctl"),
@@ -156,12 +157,12 @@ TEST_CASE("P13: a viewer who tries in the shell what it may not is listened to"
     process p{call, c.cluster.folder() + "/shell.log"};
     return p.wait();
   };
-  CHECK(shell({"trace", "1"}) == 1); // of three nodes
+  CHECK(shell({"trace", "1"}) == 1); // asks three nodes
   CHECK(shell({"log", "debug"}) == 1);
   CHECK(shell({"nodes"}) == 0);
 }
 
-TEST_CASE("P13: a tenant sees its own models only") {
+TEST_CASE("P13: a tenant sees only its own models") {
   guarded_cluster c;
   auto app = c.cluster.connect_client();
   CHECK(app.infer_one(ask_for("identity")).status == ec::ok);
@@ -175,13 +176,13 @@ TEST_CASE("P13: a tenant sees its own models only") {
   CHECK(acme->models()->size() == 2);
 }
 
-TEST_CASE("P13: a key that is suspended is not listened to, until it is"
+TEST_CASE("P13: messages under a suspended key are ignored until the key is"
           " resumed") {
   guarded_cluster c;
   auto app = c.cluster.connect_client();
   REQUIRE(app.infer_one(ask_for("identity")).status == ec::ok);
   c.keys({"suspend", "app"});
-  // The list is looked at twice a second.
+  // Nodes read the list twice per second.
   CHECK(eventually(
     [&] {
       return app.infer_one(ask_for("identity"), 100ms).status
@@ -197,15 +198,14 @@ TEST_CASE("P13: a key that is suspended is not listened to, until it is"
     2s));
 }
 
-TEST_CASE(
-  "P13: who was refused because its key was suspended is let in once it is"
-  " resumed, though it asks one thing at a time") {
+TEST_CASE("P13: a client refused for a suspended key is accepted after the key"
+          " is resumed") {
   guarded_cluster c;
   auto app = c.cluster.connect_client();
   c.keys({"suspend", "app"});
   c.cluster["gw"].end(SIGKILL);
   c.cluster.start("gw");
-  // Longer than it takes to come back, and be refused.
+  // Longer than a reconnect and its refusal.
   for (int i = 0; i < 300; ++i, ::usleep(10'000))
     REQUIRE(app.infer_one(ask_for("identity"), 100ms).status
             == ec::unavailable);
@@ -215,8 +215,8 @@ TEST_CASE(
     10s));
 }
 
-TEST_CASE("P13: a node whose key is taken off the list is lost, and back with"
-          " it") {
+TEST_CASE("P13: a node is lost when its key is removed from the list and"
+          " returns with its key") {
   guarded_cluster c;
   auto ctl = operator_client::connect(c.operators("ctl"), 2s, c.key("ops"));
   REQUIRE(ctl);
@@ -229,7 +229,7 @@ TEST_CASE("P13: a node whose key is taken off the list is lost, and back with"
   REQUIRE(sees("w1"));
   c.keys({"suspend", "w1"});
   CHECK(eventually([&] { return !sees("w1"); }, 3s));
-  SUBCASE("while it runs, and hears of nobody any more") {
+  SUBCASE("the key is removed while the node runs without peers") {
     CHECK(eventually(
       [&] {
         return c.cluster.log_of("w1").find("node=ctl reason=\"no heartbeat")
@@ -237,7 +237,7 @@ TEST_CASE("P13: a node whose key is taken off the list is lost, and back with"
       },
       5s));
   }
-  SUBCASE("when it was started meanwhile, and turned away") {
+  SUBCASE("the node is started and refused meanwhile") {
     c.cluster["w1"].end(SIGKILL);
     c.cluster.start("w1");
     CHECK(eventually(
@@ -252,7 +252,7 @@ TEST_CASE("P13: a node whose key is taken off the list is lost, and back with"
   CHECK(c.cluster.wait_ready());
 }
 
-TEST_CASE("P13: who says three things they may not is not listened to") {
+TEST_CASE("P13: a client is ignored after three forbidden messages") {
   guarded_cluster c;
   auto eve = operator_client::connect(c.operators("ctl"), 2s, c.key("eve"));
   REQUIRE(eve);
@@ -261,11 +261,12 @@ TEST_CASE("P13: who says three things they may not is not listened to") {
           == ec::forbidden);
   CHECK_FALSE(eve->ask<member_list>("./supervisor", get_members{}, 500ms));
   CHECK(knock(c.operators("ctl"), c.key("eve")) == ec::forbidden);
-  // Others are not touched by it.
+  // Other clients are not affected.
   CHECK(knock(c.operators("ctl"), c.key("ops")) == ec::ok);
 }
 
-TEST_CASE("P13: a worker's key gives no orders, and makes nobody another") {
+TEST_CASE("P13: a worker key can neither give orders nor impersonate another"
+          " node") {
   guarded_cluster c;
   c.keys({"new", "rogue", "other", "--role", "node"});
   deploy order;
@@ -292,8 +293,8 @@ TEST_CASE("P13: a worker's key gives no orders, and makes nobody another") {
     CHECK(replica.what.replica != "affine.1.9");
 }
 
-TEST_CASE("P13: what an operator orders is in the audit log, and what came of"
-          " it") {
+TEST_CASE("P13: the audit log contains each order of an operator and its"
+          " outcome") {
   guarded_cluster c;
   auto ops = operator_client::connect(c.operators("ctl"), 2s, c.key("ops"));
   set_model more;
@@ -310,8 +311,8 @@ TEST_CASE("P13: what an operator orders is in the audit log, and what came of"
     c.expect_audit("ctl", line);
 }
 
-TEST_CASE("P13: a list of keys that cannot be read changes nothing, and is a"
-          " trouble that shows until it can") {
+TEST_CASE("P13: an unreadable list of keys changes nothing and is shown as a"
+          " trouble until it is readable") {
   guarded_cluster c;
   auto list = allowed_path(c.cluster.folder() + "/keys");
   auto app = c.cluster.connect_client();
@@ -333,7 +334,7 @@ TEST_CASE("P13: a list of keys that cannot be read changes nothing, and is a"
   CHECK(shows(false));
 }
 
-TEST_CASE("P13: at each endpoint each message of another role is refused") {
+TEST_CASE("P13: each endpoint refuses each message of another role") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity}\n",
                  bundles};
@@ -366,7 +367,7 @@ TEST_CASE("P13: at each endpoint each message of another role is refused") {
   CHECK(c.connect_client().infer_one(ask_for("identity")).status == ec::ok);
 }
 
-TEST_CASE("P13: a node does not start with a key that is not its own") {
+TEST_CASE("P13: a node does not start with the key of another node") {
   guarded_cluster c;
   auto& x = c.cluster;
   x["w1"].end(SIGKILL);

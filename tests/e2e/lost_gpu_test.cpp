@@ -9,7 +9,7 @@
 #include "tests/support/live_cluster.hpp"
 
 /// \file
-/// Real nodes with GPUs that are none, and that fail as real ones do.
+/// Real nodes with fake GPUs that fail like real GPUs.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What the first number of an input has the GPU do.
+/// Actions of the GPU selected by the first number of an input.
 constexpr float loses_context = 1000, has_no_memory = 1001, hangs = 1002,
                 takes_a_second = 1003;
 
@@ -25,7 +25,7 @@ const std::string on_two_gpus = "  - {model: identity, device: gpu0}\n"
                                 "  - {model: relay, device: gpu1}\n"
                                 "  - {model: lasting, device: gpu0}\n";
 
-/// A worker with two GPUs, and one with one.
+/// A worker with two GPUs and a worker with one GPU.
 class cluster_with_gpus {
 public:
   explicit cluster_with_gpus(const std::string& isolation,
@@ -65,9 +65,8 @@ ec status_of(client& gateway, const std::string& model, float x) {
 
 } // namespace
 
-TEST_CASE(
-  "P24: a GPU's error ends the process that had it, which is replaced, and"
-  " others, and other GPUs, notice nothing") {
+TEST_CASE("P24: an error of a GPU replaces only the process that used it and"
+          " affects no other process or GPU") {
   for (std::string isolation : {"process", "device"}) {
     CAPTURE(isolation);
     cluster_with_gpus c{isolation};
@@ -83,7 +82,7 @@ TEST_CASE(
     CHECK(elsewhere > 20);
     auto x = gateway.receive(10s);
     REQUIRE(x);
-    CHECK(x->reply.status == ec::poison); // it was tried twice
+    CHECK(x->reply.status == ec::poison); // tried twice
     CHECK(x->reply.error.find("CUDA error 700") != std::string::npos);
     CHECK(status_of(gateway, "identity", 1) == ec::ok);
     CHECK(status_of(gateway, "lasting", 1) == ec::ok);
@@ -92,9 +91,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-  "P24: what runs in a process beside what ends it is answered, and is no"
-  " poison") {
+TEST_CASE("P24: a request that runs beside a request that ends the process is"
+          " answered and is not poison") {
   cluster_with_gpus c{"device", "  - {model: identity, device: gpu0}\n"
                                 "  - {model: lasting, device: gpu0}\n"};
   auto gateway = c->start_and_meet(2);
@@ -117,8 +115,8 @@ TEST_CASE(
         == std::string::npos);
 }
 
-TEST_CASE(
-  "P24: a device that cannot be opened is out of service, and says why") {
+TEST_CASE("P24: a device that cannot be opened is out of service with the"
+          " reason") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
                           "    devices: [{type: cpu}, {type: cuda}]\n"}},
                  "  - {model: identity}\n",
@@ -145,7 +143,7 @@ TEST_CASE(
     CHECK(x["usable"] == (x["device"]["id"] == "cpu0"));
 }
 
-TEST_CASE("P24: too little memory of a GPU is an error for that request only") {
+TEST_CASE("P24: a lack of GPU memory fails only the request that needs it") {
   cluster_with_gpus c{"auto"};
   auto gateway = c->start_and_meet(3);
   auto processes = grandchildren_of((*c)["w1"].pid());
@@ -156,8 +154,8 @@ TEST_CASE("P24: too little memory of a GPU is an error for that request only") {
   CHECK(grandchildren_of((*c)["w1"].pid()) == processes);
 }
 
-TEST_CASE("P24: what hangs on a GPU is ended at its deadline, with its process"
-          " alone") {
+TEST_CASE("P24: a request that hangs on a GPU is ended at its deadline with its"
+          " own process") {
   cluster_with_gpus c{"auto"};
   auto gateway = c->start_and_meet(3);
   auto begin = steady_now();
@@ -169,13 +167,12 @@ TEST_CASE("P24: what hangs on a GPU is ended at its deadline, with its process"
   CHECK(steady_now() - begin < 5s);
 }
 
-TEST_CASE(
-  "P24: a GPU that is lost in threads of its node is out of service, and"
-  " what it had comes up elsewhere") {
+TEST_CASE("P24: a GPU lost in threads of its node is out of service and its"
+          " replicas start on another device") {
   cluster_with_gpus c{"thread", "  - {model: identity}\n  - {model: relay}\n"};
   auto gateway = c->start_and_meet(2);
   auto x = gateway.infer_one(ask_with("identity", loses_context), 10s);
-  CHECK(x.status == ec::poison); // on two of the three
+  CHECK(x.status == ec::poison); // tried on two of the three GPUs
   CHECK(status_of(gateway, "identity", 1) == ec::ok);
   CHECK(status_of(gateway, "relay", 1) == ec::ok);
   size_t out = 0;
@@ -188,7 +185,7 @@ TEST_CASE(
              != std::string::npos;
   }
   CHECK(out == 2);
-  // A node that is started again has what it has.
+  // A restarted node has all its devices again.
   for (auto node : {"w1", "w2"}) {
     (*c)[node].end(SIGKILL);
     c->start(node);

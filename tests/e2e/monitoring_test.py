@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files for Prometheus and Grafana, loaded into a real Prometheus that
-scrapes a real node; run by CTest."""
+"""Loads the files for Prometheus and Grafana into a real Prometheus that scrapes a
+real node. Run by CTest."""
 
 import json
 import pathlib
@@ -41,7 +41,7 @@ models:
 
 
 def expressions():
-    """Every expression that the dashboard and the alerts ask for."""
+    """All expressions of the dashboard and the alerts."""
     board = json.loads((FILES / "grafana.json").read_text())
     out = [t["expr"] for panel in board["panels"] for t in panel["targets"]]
     rules = yaml.safe_load((FILES / "alerts.yml").read_text())
@@ -102,7 +102,7 @@ class Monitoring(unittest.TestCase):
             capture_output=True, text=True, timeout=60)
 
     def series(self, name, *labels):
-        """Values of the series of that name that have all of these labels."""
+        """Values of the series with this name and all these labels."""
         with urllib.request.urlopen(self.metrics) as answer:
             lines = answer.read().decode().splitlines()
         return [float(x.rsplit(" ", 1)[1]) for x in lines
@@ -132,8 +132,8 @@ class Monitoring(unittest.TestCase):
         self.eventually(lambda: self.copies("affine") == ([0], [0]))
         self.assertEqual(self.shell("forget", "affine", "--yes").returncode, 0)
         self.eventually(lambda: self.copies("affine") == ([], []))
-        # Of a gateway, too; a series is scraped once more. How long starts took
-        # is kept for a while.
+        # Series of gateways also end, after one more scrape. Start times stay for a
+        # while.
         for name in ("millrace_request", "millrace_batch", "millrace_queue",
                      "millrace_replica", "millrace_slo", "millrace_demand"):
             self.eventually(lambda: not self.every(name, 'model="affine"'))
@@ -214,7 +214,7 @@ class Monitoring(unittest.TestCase):
 
     def test_every_metric_that_is_asked_for_is_declared(self):
         declared = set(re.findall(
-            r'"(millrace_\w+)"', (pathlib.Path(SOURCE) / "runtime/metrics.cpp").read_text()))
+            r'"(millrace_\w+)"', (pathlib.Path(SOURCE) / "runtime/metrics.hpp").read_text()))
         asked = set()
         for x in expressions():
             asked |= set(re.findall(r"\bmillrace_\w+", x))

@@ -16,7 +16,7 @@ const std::vector<std::string> nodes{"ctl", "gw", "w1", "w2"};
 
 const network_faults cut{.lost = 1};
 
-/// Half of the ways are well, some are cut, the others have all kinds of
+/// Half of the links are intact, some are cut, and the others have random
 /// faults.
 network_faults draw(random_stream& random) {
   if (random.below(2) == 0)
@@ -30,14 +30,15 @@ network_faults draw(random_stream& random) {
   return {part(.3), part(.3), part(.1), false, time(), time()};
 }
 
-/// A process per role, each on a host of its own, and a client that always has
-/// requests open. Who asks the nodes does so past the network.
+/// One process per role, each on a separate host, and a client with open
+/// requests at all times. Operators and the client bypass the network.
 class spread_cluster {
 public:
   spread_cluster() {
-    if (!network.problem().empty()) // P22: what was not tried has not passed
+    if (!network.problem().empty()) // P22: a skipped test must not pass
       FAIL("this needs network namespaces: " << network.problem());
-    // Trusted: who is root in a user namespace alone cannot become nobody.
+    // Trusted, because root in a user namespace cannot switch to the sandbox
+    // user.
     cluster_.emplace(apart(),
                      "  - {model: identity, replicas: 2, trusted: true}\n",
                      bundles, "keys: keys\n", &network);
@@ -55,8 +56,8 @@ public:
     load->start();
   }
 
-  /// Whether every node is linked with all others, and each worker has a
-  /// replica that is ready.
+  /// Returns true if every node is linked with all others and each worker has a
+  /// ready replica.
   bool is_whole() {
     for (auto& x : operators_) {
       auto list = x.ask<member_list>("./supervisor", get_members{}, 100ms);
@@ -75,8 +76,8 @@ public:
            && status->replicas[0].state == replica_condition::ready;
   }
 
-  /// So the network is for a time, in which there are always requests; then it
-  /// is well again. Says how long the cluster takes until it is, too.
+  /// Keeps the current faults for a time under load and then heals the network.
+  /// Prints the time until the cluster is whole again.
   void suffer(const std::string& what, microseconds length) {
     load->longest_wait = 0us;
     auto before = network.packets().lost.load();
@@ -89,7 +90,7 @@ public:
                  << format_duration(took));
   }
 
-  /// Has the network well again; how long until the cluster is, too.
+  /// Heals the network. Returns the time until the cluster is whole again.
   microseconds heal() {
     network.heal();
     auto begin = steady_now();
@@ -99,7 +100,7 @@ public:
     return took;
   }
 
-  /// Whether the controller's node has a link with that one.
+  /// Returns true if the node of the controller has a link with this node.
   bool is_known(const std::string& node) {
     auto list = operators_[0].ask<member_list>("./supervisor", get_members{});
     return list
@@ -107,14 +108,14 @@ public:
                           [&](auto& x) { return x.name == node; });
   }
 
-  /// A node's host loses power and is back: the others' connections with it
-  /// have ended, and nobody has told them.
+  /// The host of a node loses power and returns. The other nodes get no FIN or
+  /// RST for their connections.
   void lose_power(const std::string& node) {
     load->longest_wait = 0us;
     network.out_of(node, {.unended = true});
     (*cluster_)[node].end(SIGKILL);
     auto begin = steady_now();
-    // By its silence alone: TCP would wait for minutes.
+    // Detected only by missing heartbeats; TCP would wait for minutes.
     CHECK(eventually([&] { return !is_known(node); }, 1s));
     auto missed = to_us(steady_now() - begin);
     cluster_->start(node);
@@ -129,7 +130,7 @@ public:
     CHECK(load->longest_wait.load() < 1s);
   }
 
-  /// Ends the load: every request has had its one answer, and its own.
+  /// Ends the load and checks that every request got exactly its own answer.
   void settle() {
     load->stop();
     load->finish();
@@ -164,8 +165,8 @@ public:
 
 } // namespace
 
-TEST_CASE("P17: with 1 % of the packets lost and 20 ms of delay 99.9 % of the"
-          " requests succeed") {
+TEST_CASE("P17: 99.9 % of the requests succeed with 1 % packet loss and 20 ms"
+          " delay") {
   spread_cluster c;
   c.network.all({.lost = .01, .delay = 20ms});
   c.suffer("1 % lost, 20 ms", 6s * times());
@@ -175,8 +176,8 @@ TEST_CASE("P17: with 1 % of the packets lost and 20 ms of delay 99.9 % of the"
   CHECK(c.success() >= .999);
 }
 
-TEST_CASE("P17: packets that are lost, doubled, damaged or overtake each other"
-          " cost time, not correctness") {
+TEST_CASE("P17: lost and duplicated and damaged and reordered packets cost time"
+          " but not correctness") {
   spread_cluster c;
   for (int i = 0; i < times(); ++i) {
     c.network.all({.lost = .3, .delay = 20ms});
@@ -196,15 +197,15 @@ TEST_CASE("P17: packets that are lost, doubled, damaged or overtake each other"
   CHECK(packets.delayed > 0);
 }
 
-TEST_CASE("P17: a worker that is cut off, both ways or one, is done without,"
-          " and is back when the network is") {
+TEST_CASE("P17: a cluster serves without a worker that is cut off in one or"
+          " both directions until the network returns") {
   spread_cluster c;
   for (int i = 0; i < times(); ++i) {
     c.network.into("w1", cut);
     c.suffer("nothing gets to w1", 2s);
     c.network.out_of("w1", cut);
     c.suffer("nothing comes from w1", 2s);
-    // By then the kernel tries to connect every four or eight seconds only.
+    // By then the kernel retries a connect only every 4 or 8 s.
     c.network.into("w1", cut);
     c.network.out_of("w1", cut);
     c.suffer("w1 is cut off", 8800ms);
@@ -214,8 +215,8 @@ TEST_CASE("P17: a worker that is cut off, both ways or one, is done without,"
   CHECK(c.success() == 1);
 }
 
-TEST_CASE("P17: a worker whose connections nobody ended, for its host lost"
-          " power, is done without, and is back once it runs") {
+TEST_CASE("P17: a cluster serves without a worker that lost power with open"
+          " connections until the worker restarts") {
   spread_cluster c;
   for (int i = 0; i < 3 * times(); ++i)
     c.lose_power(i % 2 == 0 ? "w1" : "w2");
@@ -224,7 +225,7 @@ TEST_CASE("P17: a worker whose connections nobody ended, for its host lost"
   CHECK(c.success() == 1);
 }
 
-TEST_CASE("P5: a controller that is cut off is missed by no warm request") {
+TEST_CASE("P5: no warm request fails while the controller is cut off") {
   spread_cluster c;
   for (int i = 0; i < times(); ++i) {
     c.network.into("ctl", cut);
@@ -237,13 +238,13 @@ TEST_CASE("P5: a controller that is cut off is missed by no warm request") {
   CHECK(c.success() == 1);
 }
 
-TEST_CASE("P17: whatever befalls a network that comes and goes, every request"
-          " gets its one answer, and its own") {
+TEST_CASE("P17: every request gets exactly its own answer over an unstable"
+          " network") {
   spread_cluster c;
   auto random = chance();
   const int schedules = 6 * times();
   for (int i = 0; i < schedules; ++i) {
-    // Between 100 ms and twice as long as a node may be silent.
+    // Between 100 ms and twice the heartbeat timeout.
     for (int turns = 0; turns < 3; ++turns) {
       for (auto& node : nodes) {
         c.network.into(node, draw(random));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that nodes get from object stores: a folder, a web server, S3."""
+"""Models fetched from object stores: a folder, a web server, S3."""
 
 import pathlib
 import shutil
@@ -40,7 +40,7 @@ def credentials(name, key, secret):
 
 
 class FromAStore(ThreeNodes):
-    """Workers that have no bundles, and a store that does."""
+    """Workers without bundles, and a store with bundles."""
 
     bundles = "/nowhere"
 
@@ -59,7 +59,7 @@ class FromAStore(ThreeNodes):
                         self.log("front"))
 
     def brought(self):
-        """Whom each worker was told to get the model from, first."""
+        """The first source of the model that each worker was given."""
         out = {}
         for line in self.log("front").splitlines():
             if "chains.set_sources" in line and f"model={MODEL}" in line:
@@ -86,7 +86,7 @@ class FromAStore(ThreeNodes):
         self.assertTrue(eventually(answered))
         for x in self.ask("cold-starts", MODEL)["starts"]:
             how = x["how"]
-            if x["ready_us"] == 0:  # one that failed before
+            if x["ready_us"] == 0:  # a failed start
                 continue
             steps = x["order_us"] + how["fetch_us"] + how["load_us"] + how["warm_up_us"]
             self.assertGreater(how["fetch_us"], 0)
@@ -111,7 +111,7 @@ class FromAFolder(FromAStore):
 class FromAWebServer(FromAStore):
     @classmethod
     def store(cls):
-        # Each of them works in the end.
+        # Each fault ends after some tries.
         http.failures = {"index.yaml": ["refuse"],
                          f"{MODEL}/1/model.yaml": ["refuse_for_ever"],
                          f"{MODEL}/1/weights.safetensors": ["refuse", "cut", "hang"]}
@@ -121,7 +121,7 @@ class FromAWebServer(FromAStore):
 
     def test_each_chunk_is_asked_for_once(self):
         asked = http.asked.count(f"{MODEL}/1/weights.safetensors")
-        self.assertEqual(asked, 33 + 3)  # chunks, and those that failed
+        self.assertEqual(asked, 33 + 3)  # chunks plus failed requests
 
     def test_what_a_host_has_is_not_read_again_when_the_store_is_away(self):
         http.failures["index.yaml"] = ["refuse"] * 1000
@@ -143,7 +143,7 @@ class FromS3(FromAStore):
 
 
 class FromALyingServer(ThreeNodes):
-    """A store with a byte that is not what its manifest says (P8)."""
+    """A store with a byte that contradicts its manifest (P8)."""
 
     bundles = "/nowhere"
 
@@ -180,7 +180,7 @@ class FromALyingServer(ThreeNodes):
 
 
 class WhatIsWrong(ThreeNodes):
-    """Stores that cannot be read say why."""
+    """Unreadable stores report the reason."""
 
     bundles = "/nowhere"
 
@@ -217,7 +217,7 @@ class WhatIsWrong(ThreeNodes):
             "file": "file:///nowhere/index.yaml: there is no such file",
             "moved": "HTTP 302.*not followed",
             "inside": "127.0.0.1.*own_network: true",
-            "metadata": "169.254.169.254.*never asked",
+            "metadata": "169.254.169.254.*never contacted",
             "unknown": "none.invalid",
         }
 
@@ -248,7 +248,7 @@ class WithoutRanges(ThreeNodes):
 
     def test_a_server_without_ranges_is_named_as_that(self):
         self.assertTrue(eventually(
-            lambda: any("gives no ranges" in self.log(x) for x in ("w1", "w2")), 20))
+            lambda: any("does not support byte ranges" in self.log(x) for x in ("w1", "w2")), 20))
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ int64_t resident(pid_t pid) {
   return pages * ::sysconf(_SC_PAGESIZE);
 }
 
-/// What became of the requests of one step of an open loop.
+/// Results of the requests of one step of an open loop.
 struct step {
   struct answer {
-    microseconds at{0}; ///< submitted, after the step's begin
+    microseconds at{0}; ///< time of submission since the begin of the step
     microseconds took{0};
     ec status = ec::ok;
     microseconds retry_after{0};
@@ -52,7 +52,7 @@ struct step {
     return all.empty() ? 0us : all[(all.size() - 1) * 99 / 100];
   }
 
-  /// Good answers to what was submitted in the second that begins then.
+  /// Number of good answers to requests submitted within 1 s from `from` on.
   size_t good_in_second(microseconds from) const {
     return static_cast<size_t>(
       std::count_if(answers.begin(), answers.end(), [&](auto& x) {
@@ -66,7 +66,7 @@ struct step {
     });
   }
 
-  /// From when on all is answered well, and in that time.
+  /// Time from which on all requests are answered well within `longest`.
   microseconds normal_after(microseconds longest) const {
     microseconds out{0};
     for (auto& x : answers)
@@ -76,13 +76,13 @@ struct step {
   }
 };
 
-/// Submits requests at given rates, whatever becomes of those before.
+/// Submits requests at given rates, independent of the answers.
 class open_loop {
 public:
   explicit open_loop(client gateway) : gateway_(std::move(gateway)) {}
 
-  /// One step after the other, without a pause, each of this length at its
-  /// rate a second; then waits for what is open.
+  /// Runs steps of this length without pauses, each at its rate per second.
+  /// Then waits for the open requests.
   std::vector<step> run(const std::vector<double>& rates, microseconds length) {
     std::vector<step> out(rates.size());
     auto begin = steady_now();
@@ -125,11 +125,10 @@ private:
 
 } // namespace
 
-TEST_CASE("P9: at 1.4, three and ten times the capacity goodput stays, who is"
-          " accepted is in time, refusals are quick, and all is well again in a"
-          " second") {
-  // Devices so slow that two cores have time for the flood too; the figures
-  // under load are "I27: ..." on the virtual clock.
+TEST_CASE("P9: overload of 1.4 to 10 times the capacity keeps goodput and"
+          " deadlines and quick refusals and recovers in 1 s") {
+  // The devices are slow, so that two cores can also run the flood. Test "I27:
+  // ..." checks the load figures on the virtual clock.
   auto nodes =
     apart("    roles: [worker]\n    devices:\n      - type: emulated\n"
           "        emulate: {load: 10ms, per_batch: 20ms,"
@@ -139,15 +138,16 @@ TEST_CASE("P9: at 1.4, three and ten times the capacity goodput stays, who is"
                  " 64}}\n",
                  bundles};
   open_loop load{c.start_and_meet()};
-  // Two devices that take 20 ms + 4 ms a row: 8 rows every 52 ms each.
+  // Two devices at 20 ms + 4 ms per row: 8 rows every 52 ms each.
   constexpr double said = 2 * 8 / 0.052;
   constexpr auto length = 3s;
-  // By the second step the queue is full: it takes what is executed.
+  // From the second step on the queue is full and accepts requests at the rate
+  // of execution.
   auto peak = load.run({1.5 * said, 1.5 * said}, length)[1].good();
   auto capacity = static_cast<double>(peak) / 3;
   MESSAGE("capacity: " << capacity << "/s of at most " << said);
   CHECK(capacity > 0.75 * said);
-  // The promise is 5 ms for a refusal: two cores are also the client's.
+  // P9 requires refusals within 5 ms. Here the client shares the two cores.
   auto attempt = [&] {
     auto steps = load.run({0.5 * capacity, 1.4 * capacity, 3 * capacity,
                            10 * capacity, 0.5 * capacity},
@@ -161,7 +161,7 @@ TEST_CASE("P9: at 1.4, three and ten times the capacity goodput stays, who is"
       return static_cast<double>(x.good())
              / static_cast<double>(x.good() + x.late_or_otherwise());
     };
-    // At half the capacity a batch may still wait for another one.
+    // At half the capacity a batch may still wait for another batch.
     auto normal = steps[4].normal_after(2 * calm.p99(ec::ok));
     for (auto& x : steps)
       MESSAGE("of " << x.answers.size() << ": " << x.good() << " good ("
@@ -185,7 +185,7 @@ TEST_CASE("P9: at 1.4, three and ten times the capacity goodput stays, who is"
   };
   auto fine = [](auto& x) { return x.second; };
   auto outcome = attempt();
-  // Other work on the machine may stand in the way once.
+  // One repetition is allowed because of other work on the machine.
   if (!std::all_of(outcome.begin(), outcome.end(), fine))
     outcome = attempt();
   for (auto& [what, holds] : outcome) {
@@ -194,7 +194,8 @@ TEST_CASE("P9: at 1.4, three and ten times the capacity goodput stays, who is"
   }
 }
 
-TEST_CASE("P10: what a client does not read is not kept for it without end") {
+TEST_CASE("P10: the gateway limits the unread answers that it keeps for a"
+          " client") {
   live_cluster c{
     {{"all", "    roles: [gateway, controller, worker]\n"}},
     "  - {model: identity, policy: {batch: 4096}}\n"
@@ -223,9 +224,8 @@ TEST_CASE("P10: what a client does not read is not kept for it without end") {
   CHECK(grown < (32 + 8 + 64) << 20);
 }
 
-TEST_CASE(
-  "P10: a request that is too large is told so, and a frame of 4 MiB and"
-  " twice as much is not read") {
+TEST_CASE("P10: an oversized request is refused as too large and an oversized"
+          " frame is not read") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity}\n",
                  bundles,
@@ -237,13 +237,13 @@ TEST_CASE(
   };
   CHECK(status_of(512) == ec::ok);
   CHECK(status_of(1536) == ec::too_large);
-  CHECK(status_of(4096) == ec::too_large);   // as large as any without tensors
-  CHECK(status_of(5120) == ec::unavailable); // with its connection
+  CHECK(status_of(4096) == ec::too_large); // the largest frame without tensors
+  CHECK(status_of(5120) == ec::unavailable); // the connection is closed
   CHECK(eventually([&] { return status_of(1) == ec::ok; }, 5s));
 }
 
-TEST_CASE("P10: a thousand clients that never read cost what the config allows"
-          " them") {
+TEST_CASE("P10: a thousand clients that never read use at most the configured"
+          " memory") {
   constexpr size_t rude = 1000, each = 20, budget = 128 << 20;
   raise_file_limit();
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
@@ -266,7 +266,7 @@ TEST_CASE("P10: a thousand clients that never read cost what the config allows"
   for (auto& socket : sockets)
     REQUIRE(eventually(
       [&] { return zeromq::send(socket, {}, x, steady_now()); }, 5s));
-  ::usleep(500'000); // until all are let in and answered
+  ::usleep(500'000); // until all are connected and answered
   auto before = resident(c["all"].pid());
   MESSAGE("a connection costs "
           << format_bytes(static_cast<uint64_t>(before - alone) / rude));
@@ -277,7 +277,7 @@ TEST_CASE("P10: a thousand clients that never read cost what the config allows"
     for (auto& socket : sockets)
       REQUIRE(eventually(
         [&] { return zeromq::send(socket, {}, x, steady_now()); }, 5s));
-    // What waits in ZeroMQ to be read is counted in no budget.
+    // Bytes in ZeroMQ that wait to be read are in no budget.
     CHECK(polite.infer_one(ask("identity", floats({1, 4}))).status == ec::ok);
     grown = std::max(grown, resident(c["all"].pid()) - before);
   }
@@ -289,12 +289,12 @@ TEST_CASE("P10: a thousand clients that never read cost what the config allows"
   MESSAGE((rude * each) << " answers of 64 KB are not read: "
                         << format_bytes(static_cast<uint64_t>(grown))
                         << " more");
-  // An allocator keeps a part of what was given back.
+  // The allocator keeps a part of the freed memory.
   CHECK(grown < static_cast<int64_t>(budget) * 5 / 4 + (64 << 20));
 }
 
-TEST_CASE("P19: a client that reads no answer until all 5,000 are made gets"
-          " 5,000 answers") {
+TEST_CASE("P19: a client that reads only after 5000 answers are ready gets 5000"
+          " answers") {
   constexpr uint64_t all = 5000;
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity, policy: {queue: 10000}}\n",
@@ -311,7 +311,7 @@ TEST_CASE("P19: a client that reads no answer until all 5,000 are made gets"
   for (x.head.id = 1; x.head.id <= all; ++x.head.id)
     REQUIRE(eventually(
       [&] { return zeromq::send(socket, {}, x, steady_now()); }, 5s));
-  ::usleep(1'500'000); // until all are made
+  ::usleep(1'500'000); // until all answers are ready
   size_t read = 0;
   zeromq::frame_list frames;
   auto begin = steady_now();

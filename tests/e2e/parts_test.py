@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model in parts, and what models cost, as actor-shell shows it; run by CTest
-with Debian's Python alone."""
+"""Models in parts and costs of models in actor-shell. Run by CTest with the Python of
+Debian only."""
 
 import pathlib
 import sys
@@ -24,7 +24,7 @@ class Parts(ThreeNodes):
         self.assertRegex(drawn, r"relay\.1 at front: 0 of \d+ requests wait")
         self.assertRegex(drawn, r"(?s)layers 0 to \d of 6.*relay\.1\.\d+ +w1/cpu0.*"
                                 r"layers \d to 5 of 6.*relay\.1\.\d+ +w1/cpu0.*answers")
-        self.assertNotIn("affine", drawn)  # which is whole
+        self.assertNotIn("affine", drawn)  # a whole model
         stages = self.ask("pipelines", "relay")["pipelines"][0]["stages"]
         self.assertEqual([x["layers"]["first"] for x in stages], [0, 3])
         told = self.shell("explain", "one").stdout
@@ -57,8 +57,8 @@ class Parts(ThreeNodes):
     def test_what_cannot_be_measured(self):
         for words, says, code in (
                 (["none"], "none", 1), (["relay", "v100"], "v100", 1),
-                (["relay", "-", "0"], "the length of the free extents", 2),
-                (["relay", "-", "1", "x"], "by what part longer", 2)):
+                (["relay", "-", "0"], "for the free axes", 2),
+                (["relay", "-", "1", "x"], "expected a number X from 0 on", 2)):
             answer = self.shell("measure", *words)
             self.assertEqual(answer.returncode, code, words)
             self.assertIn(says, answer.stderr)

@@ -19,7 +19,7 @@ std::map<std::string, std::string> four_workers() {
   return out;
 }
 
-/// The ready replicas of all workers that can be asked.
+/// The ready replicas of all reachable workers.
 std::vector<assignment> replicas_of(live_cluster& c) {
   std::vector<assignment> out;
   for (auto& name : workers)
@@ -35,7 +35,7 @@ std::vector<assignment> replicas_of(live_cluster& c) {
   return out;
 }
 
-/// Has a model served in so many parts, and by nothing else.
+/// Configures a model in n parts and waits until only these parts serve.
 void serve(live_cluster& c, const std::string& model, uint64_t parts) {
   auto controller = c.connect_operator("ctl");
   set_model x;
@@ -55,8 +55,8 @@ void serve(live_cluster& c, const std::string& model, uint64_t parts) {
 
 } // namespace
 
-TEST_CASE("e2e: FP-23, QU-03: in 1, 2 and 4 parts, on several nodes, a model"
-          " answers the same") {
+TEST_CASE("e2e: FP-23, QU-03: a model in 1 and 2 and 4 parts on several nodes"
+          " gives the same answers") {
   live_cluster c{four_workers(), "  - {model: residual}\n", bundles};
   auto gateway = c.start_and_meet();
   std::map<int64_t, std::vector<float>> whole;
@@ -66,7 +66,7 @@ TEST_CASE("e2e: FP-23, QU-03: in 1, 2 and 4 parts, on several nodes, a model"
     std::set<std::string> nodes;
     for (auto& r : replicas_of(c))
       nodes.insert(r.node);
-    CHECK(nodes.size() > parts / 2); // those of the cut before are there, too
+    CHECK(nodes.size() > parts / 2); // includes the previous cut
     for (int64_t rows : {1, 2, 7}) {
       auto y = gateway.infer_one(ask("residual", floats({rows, 4})));
       CAPTURE(y.error);
@@ -80,8 +80,8 @@ TEST_CASE("e2e: FP-23, QU-03: in 1, 2 and 4 parts, on several nodes, a model"
   }
 }
 
-TEST_CASE("e2e: P3: through the death of nodes with middle stages under load"
-          " every request gets its one answer, and its own") {
+TEST_CASE("e2e: P3: every request gets exactly its own answer through kills of"
+          " nodes with middle stages under load") {
   live_cluster c{four_workers(), "  - {model: relay, parts: 3, replicas: 2}\n",
                  bundles};
   c.start_all();
@@ -116,9 +116,8 @@ TEST_CASE("e2e: P3: through the death of nodes with middle stages under load"
   CHECK(most_of(waits) < 2s);
 }
 
-TEST_CASE(
-  "e2e: FP-24: parts become whole replicas under load, and every request"
-  " gets its one answer, and its own") {
+TEST_CASE("e2e: FP-24: every request gets exactly its own answer while parts"
+          " become whole replicas under load") {
   live_cluster c{four_workers(),
                  "  - {model: relay, parts: 3, complete: true}\n", bundles};
   c.start_all();

@@ -35,7 +35,7 @@ models:
 
 
 class SynchronousClient:
-    """millrace.Client, as the table of behaviours uses both clients."""
+    """millrace.Client with the interface of the table of behaviours."""
 
     def __init__(self, address, timeout=5.0, key=None):
         self.client = millrace.Client(address, timeout, key=key)
@@ -47,7 +47,7 @@ class SynchronousClient:
         self.client.close()
 
     def submit(self, *args, **wishes):
-        """Returns a request for result(), also when it cannot be sent."""
+        """Returns a request for result(), even if it cannot be sent."""
         try:
             return self.client.submit(*args, **wishes)
         except millrace.MillraceError as error:
@@ -78,7 +78,7 @@ class SynchronousClient:
         self.client.close()
 
     def while_it_does_nothing(self, action):
-        """Runs an action, before the client handles what happens meanwhile."""
+        """Runs an action before the client handles events during the action."""
         return action()
 
     @property
@@ -90,7 +90,7 @@ class SynchronousClient:
 
 
 class AsynchronousClient:
-    """millrace.AsyncClient in an event loop of its own thread."""
+    """millrace.AsyncClient in an event loop in a separate thread."""
 
     def __init__(self, address, timeout=5.0, key=None):
         self._loop = asyncio.new_event_loop()
@@ -130,9 +130,9 @@ class AsynchronousClient:
     def submit_many(self, count, *args, **wishes):
         async def start():
             out = [asyncio.ensure_future(self.client.infer(*args, **wishes)) for _ in range(count)]
-            for task in out:  # asyncio reports an exception that is not retrieved
+            for task in out:  # asyncio reports exceptions that are not retrieved
                 task.add_done_callback(lambda x: x.cancelled() or x.exception())
-            await asyncio.sleep(0)  # each begins
+            await asyncio.sleep(0)  # lets each task begin
             return out
 
         return self._run(start())
@@ -173,8 +173,8 @@ CLIENTS = {"synchronous": SynchronousClient, "asynchronous": AsynchronousClient}
 
 
 class Gateway:
-    """A gateway that answers each request with its own inputs, but for the models
-    "silent" (no answer) and "held" (answered once `release` is set)."""
+    """A gateway that answers each request with its own inputs. Model "silent" gets no
+    answer, model "held" is answered after `release` is set."""
 
     def __init__(self):
         self.requests = []  # header, body and connection of each message
@@ -194,7 +194,7 @@ class Gateway:
         self._context.term()
 
     def start(self):
-        """Listens, at the same address as before."""
+        """Listens on the same address as before."""
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.rcvhwm = 1
         self._socket.linger = 0
@@ -205,7 +205,7 @@ class Gateway:
         self._thread.start()
 
     def _is_bound(self):
-        """A former socket may hold the address for a moment after its end."""
+        """Retries, because a closed socket may still hold the address."""
         try:
             return self._socket.bind(self.address) or True
         except zmq.ZMQError:
@@ -257,8 +257,8 @@ class Gateway:
 
 
 class ForgetfulProxy:
-    """A TCP proxy in front of a gateway, as a NAT or load balancer is: forget() drops
-    its connections without ending them, and still acknowledges their bytes."""
+    """A TCP proxy in front of a gateway, like a NAT or load balancer. forget() drops
+    its connections without closing them and keeps acknowledging their bytes."""
 
     def __init__(self, gateway):
         self.made = 0
@@ -302,7 +302,7 @@ class ForgetfulProxy:
 
 @contextlib.contextmanager
 def cut_off(seconds):
-    """An address where connections are closed at once, until a gateway listens."""
+    """An address that closes connections at once until a gateway listens."""
     with zmq.Context() as context, context.socket(zmq.ROUTER) as gateway:
         port = free_port()
 
@@ -370,7 +370,7 @@ class Node:
         self._process.stdout.close()
 
     def wait_ready(self):
-        """Returns once its three models are ready."""
+        """Waits until its three models are ready."""
 
         def is_ready():
             try:

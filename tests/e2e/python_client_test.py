@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both Python clients, by one table of behaviours; run by CTest.
+"""Tests both Python clients with one table of behaviours. Run by CTest.
 
 Below, each row is a function that is run with either client. BEHAVIOURS, at the end, is
 the table: name, action, expectation, and the C++ test of the same behaviour."""
@@ -136,7 +136,7 @@ def full_for_a_while(test, connect):
         requests = client.submit_many(FILL, "m", CHUNK, 60)
         test.assertEqual({outcome(client, x) for x in requests}, {"ok"})
         test.assertEqual((len(requests), gateway.connections()), (FILL, 1))
-        # The last ones waited for some hundred others to be read.
+        # The last requests waited until some hundred others were read.
         test.assertLess(min(header["left"] for header, _, _ in gateway.requests), 59.8e6)
 
 
@@ -167,7 +167,7 @@ def cut_off_at_first(test, connect):
 
 
 def nowhere(test, connect):
-    with test.assertRaisesRegex(millrace.Unavailable, "nobody answers"):
+    with test.assertRaisesRegex(millrace.Unavailable, "no answer from"):
         connect("ipc:///tmp/millrace-no-gateway", 0.2)
     with test.assertRaisesRegex(ValueError, "expected an address like"):
         connect("nowhere")
@@ -254,9 +254,9 @@ def keys_required(test, connect):
         with connect(node.address, 20, node.key("app")) as client:
             test.assertIsInstance(client.models(), list)
         begin = time.monotonic()
-        with test.assertRaisesRegex(millrace.Forbidden, "only who has a key"):
-            connect(node.address, 20)  # a close before the refusal is tried again
-        with test.assertRaisesRegex(millrace.Forbidden, "another role's"):
+        with test.assertRaisesRegex(millrace.Forbidden, "only connections with a key"):
+            connect(node.address, 20)  # a close before the refusal causes a retry
+        with test.assertRaisesRegex(millrace.Forbidden, "for another role"):
             connect(node.address, 20, node.key("ops"))
         test.assertLess(time.monotonic() - begin, 30)
         with test.assertRaises(ValueError):
@@ -294,19 +294,19 @@ class Behaviour:
     expected: str
     run: typing.Callable
     cpp: str
-    """Name of the C++ client's test of the same behaviour, without "client: "."""
+    """Name of the C++ test of the same behaviour, without "client: "."""
 
 
 BEHAVIOURS = [
     Behaviour("arrays_in_and_out", "arrays by name, in a list, alone, of 3 MB",
               "the model's outputs, as arrays", arrays_in_and_out,
-              "inputs by name, in a list and of 3 MB give the model's outputs"),
+              "inputs by name and in a list and of 3 MB give the outputs of the model"),
     Behaviour("array_without_axes", "inputs of shape (), and a transposed one",
               "shapes and values are kept, both ways", without_axes,
-              "a tensor without axes keeps its shape and value, both ways"),
+              "a tensor without axes keeps its shape and value in both directions"),
     Behaviour("many_at_once", "1000 requests open at once",
               "each gets its own answer", many_at_once,
-              "P1: of requests that share a frame each gets its own answer"),
+              "P1: each request in a shared frame gets its own answer"),
     Behaviour("models_described", "models() is called",
               "the models with their inputs", described,
               "models are described with their inputs"),
@@ -318,32 +318,32 @@ BEHAVIOURS = [
               "a request with times out of range or a tensor over 256 MiB is not sent"),
     Behaviour("cancelled", "a request is cancelled, or its task",
               "the gateway receives a cancel of its number", cancelled,
-              "a gateway receives the cancel of a request, and none of requests that were"
-              " not sent or are settled"),
+              "a gateway receives the cancel of an open request and none of an unsent or"
+              " settled request"),
     Behaviour("closed", "a closed client is used",
               "Unavailable: closed", closed,
-              "what is open and what comes later on a closed client is unavailable"),
+              "open and later requests on a closed client are unavailable"),
     Behaviour("nowhere", "connect where nothing listens, or to an invalid address",
               "Unavailable in time; ValueError", nowhere,
-              "where nothing listens a connect fails in time, and an address that is none is"
-              " refused"),
+              "a connect without a listener times out and an invalid address is refused"),
     Behaviour("cut_off_at_first", "connections are closed at once, for 0.5 s",
               "the client connects afterwards", cut_off_at_first,
-              "connections that are closed at once are tried again"),
+              "a connection that is closed at once is tried again"),
     Behaviour("lost_while_open", "the gateway ends the connection of open requests",
               "they are Unavailable at once", lost_while_open,
-              "what was on a connection that is lost is unavailable at once, and the next"
-              " request goes on a new one"),
+              "requests on a lost connection are unavailable at once and the next"
+              " request uses a new connection"),
     Behaviour("made_again", "a request while the gateway is away for 0.5 s",
               "it waits for the new connection, and is answered", made_again,
-              "a request waits for the new connection, and is answered"),
+              "a request waits for the new connection and is answered"),
     Behaviour("back_before_a_request", "the gateway restarts, then a request",
               "the loss does not concern the request", back_before_a_request,
-              "who asks once the gateway is back has lost nothing by what was before"),
+              "a request sent after the gateway returns is not affected by the lost"
+              " connection"),
     Behaviour("not_reached", "a request while the gateway is away beyond its deadline",
               "Unavailable at the deadline: not sent, not reached", not_reached,
-              "without a gateway a request is unavailable at its deadline, for it was not"
-              " sent"),
+              "a request without a gateway is unavailable at its deadline because it was"
+              " not sent"),
     Behaviour("forgotten", "a proxy drops the connection, and acknowledges its bytes",
               "after one timeout a new connection; later requests are answered", forgotten,
               "a connection that a proxy has forgotten is replaced after one timeout"),
@@ -352,26 +352,27 @@ BEHAVIOURS = [
               "a connection on which one request times out and others are answered is kept"),
     Behaviour("full_for_a_while", "more requests than the send buffer holds",
               "they wait for room, and are answered; the time left is less", full_for_a_while,
-              "requests that the send buffer has no room for wait, and leave with less time"),
+              "requests wait for space in the send buffer and are sent with less time"
+              " left"),
     Behaviour("full_until_the_deadline", "the send buffer stays full beyond the deadline",
               "Unavailable at the deadline: not sent, buffer full", full_until_the_deadline,
-              "a request for which the send buffer has no room until its deadline is"
-              " unavailable, for it was not sent"),
+              "a request without space in the send buffer until its deadline is"
+              " unavailable because it was not sent"),
     Behaviour("kept_options", "the options of the socket are read",
               "TCP keepalive and TCP_MAXRT, no heartbeat of ZMTP", kept_options,
-              "its sockets have TCP keepalive and TCP_MAXRT, and no heartbeat of ZMTP"),
+              "sockets have TCP keepalive and TCP_MAXRT and no ZMTP heartbeat"),
     Behaviour("keys_required", "connect with a right, a wrong and no key",
               "connected; Forbidden; errors of files are ValueError, OSError", keys_required,
-              "P13: with keys only those come in whose key is allowed there"),
+              "P13: with keys an endpoint accepts only clients with an allowed key"),
     Behaviour("refused_and_resumed", "the key is suspended, later resumed",
               "Unavailable, later answered by the same client", refused_and_resumed,
-              "P13: who was refused because its key was suspended is let in once it is"
-              " resumed, though it asks one thing at a time"),
+              "P13: a client refused for a suspended key is accepted after the key is"
+              " resumed"),
 ]
 
 
 class Behaviours(unittest.TestCase):
-    """Each row for each client: see below."""
+    """Tests each row with each client; see add_tests()."""
 
     @classmethod
     def setUpClass(cls):

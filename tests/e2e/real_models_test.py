@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real models of PyTorch on a gateway and two workers: what users of other model
-servers report as faults; run by CTest."""
+"""Real PyTorch models on a gateway and two workers, for faults that users of other
+model servers report. Run by CTest."""
 
 import collections
 import json
@@ -27,7 +27,7 @@ PROGRAM, SHELL = sys.argv.pop(1), sys.argv.pop(1)
 
 
 class Big(nn.Module):
-    """128 MiB a row, of 16 bytes."""
+    """Returns 128 MiB per row of 16 bytes."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, :1, None].expand(-1, 4096, 8192).contiguous()
@@ -57,7 +57,7 @@ class Second(nn.Module):
 
 
 class Normalise(nn.Module):
-    """Its rows depend on each other by a value."""
+    """Rows depend on each other by a value."""
 
     def forward(self, x: Tensor) -> Tensor:
         if float(x.max()) > 1.0:
@@ -66,7 +66,7 @@ class Normalise(nn.Module):
 
 
 class Inverse(nn.Module):
-    """Takes no zeros, which a warm-up has."""
+    """Fails for zeros, the input of a warm-up."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.linalg.inv(x)
@@ -87,7 +87,7 @@ class Noise(nn.Module):
 
 
 class Phase(nn.Module):
-    """PyTorch has yet to negate what it returns."""
+    """Returns a tensor with the negation still pending in PyTorch."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.imag(torch.conj(torch.fft.fft(x)))[:, 1:2]
@@ -99,7 +99,7 @@ class Named(nn.Module):
 
 
 class Age(nn.Module):
-    """Takes numbers from 18 on."""
+    """Accepts numbers from 18 on."""
 
     def forward(self, age: Tensor) -> Tensor:
         if bool((age < 18).any()):
@@ -108,7 +108,7 @@ class Age(nn.Module):
 
 
 class Picky(nn.Module):
-    """Takes one kind of input, which no random numbers are."""
+    """Accepts inputs that random numbers never match."""
 
     def forward(self, x: Tensor) -> Tensor:
         if bool((x[:, 0] != 12345).any()):
@@ -119,7 +119,7 @@ class Picky(nn.Module):
 MODELS = {  # by name: module, inputs, and further options of the import
     "big": (Big(), ["x:F32:-1,4"], []),
     "id": (Identity(), ["x:F32:-1,4"], []),
-    # 9 MiB a row between its layers
+    # 9 MiB per row between layers
     "wide": (nn.Sequential(First(), Second()), ["x:F32:-1,3,192,192"], ["--layer-size", "0"]),
     "normalise": (Normalise(), ["x:F32:-1,4"], []),
     "inverse": (Inverse(), ["x:F32:-1,3,3"], []),
@@ -211,7 +211,7 @@ class RealModels(unittest.TestCase):
         return out
 
     def test_an_answer_over_the_limit_is_refused_alone(self):
-        """One request of 384 MiB; others, on the same links, lose nothing."""
+        """One request of 384 MiB; other requests on the same links are not affected."""
         lost = self.links_lost()
         stop, others = False, collections.Counter()
 
@@ -238,7 +238,7 @@ class RealModels(unittest.TestCase):
         self.assertEqual(self.links_lost(), lost, self.logs())
 
     def test_batches_are_bounded_by_the_bytes_between_stages(self):
-        """64 rows between the two parts would be 576 MiB: they travel in smaller batches."""
+        """64 rows would be 576 MiB between the parts, so batches are smaller."""
         lost = self.links_lost()
         x = numpy.ones((1, 3, 192, 192), "f4")
         answers = self.ask_all("wide", [x] * 150, 60)
@@ -255,15 +255,15 @@ class RealModels(unittest.TestCase):
                 self.assertEqual(x.status, "overloaded", str(x))
 
     def test_rows_are_no_matter_of_who_shares_the_batch(self):
-        """Every 20th request would scale the others'."""
+        """Every 20th request would scale the outputs of others."""
         inputs = [numpy.full((1, 4), 200.0 if i % 20 == 0 else 0.5, "f4") for i in range(60)]
         for i, y in enumerate(self.ask_all("normalise", inputs)):
             self.assertNotIsInstance(y, Exception)
             self.assertAlmostEqual(float(y["output"][0]), 200 / 255 if i % 20 == 0 else 0.5, 2)
 
     def test_a_warm_up_that_fails_is_a_warning(self):
-        """On as many rows as a batch may have, before real requests come; not on the
-        row that the import tried, though zeros have no inverse."""
+        """The warm-up of a full batch of zeros fails, because zeros have no inverse. The
+        one row at import succeeds."""
         logs = self.logs("w0", "w1")
         self.assertGreaterEqual(logs.count("device.warm_up_failed model=at-most-8"), 1)
         self.assertEqual(logs.count("device.warm_up_failed model=inverse"), 0)

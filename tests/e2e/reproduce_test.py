@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`millrace reproduce` as a person uses it; run by CTest with Debian's Python
-alone."""
+"""`millrace reproduce` as users call it. Run by CTest with the Python of Debian
+only."""
 
 import csv
 import json
@@ -112,7 +112,7 @@ class Reproduce(unittest.TestCase):
         whole = ledger.read_text()
         self.assertEqual(len(whole.splitlines()), 8)
         cut = len(whole.splitlines(keepends=True)[0]) * 3 + 40
-        ledger.write_text(whole[:cut])  # as a crash leaves it
+        ledger.write_text(whole[:cut])  # as after a crash
         finished = whole[:cut].count("\n")
         again = call(path, "--resume", ledger)
         self.assertEqual(again.returncode, 0, again.stderr)
@@ -121,7 +121,7 @@ class Reproduce(unittest.TestCase):
         self.assertEqual(
             sorted(ledger.read_text().splitlines()), sorted(whole.splitlines())
         )
-        # Of another scenario nothing counts.
+        # Results of another scenario do not count.
         scenario = self.folder / "s.yaml"
         scenario.write_text(scenario.read_text() + "# a comment\n")
         other = call(path, "--resume", ledger, "--seeds", 1)

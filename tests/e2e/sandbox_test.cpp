@@ -27,7 +27,7 @@ TEST_CASE("P14: sandboxed processes of two nodes that root runs have"
       if (line.starts_with("Uid:"))
         users[node] = static_cast<uid_t>(std::stoul(line.substr(4)));
   }
-  if (::geteuid() != 0) { // they may not change their user
+  if (::geteuid() != 0) { // only root can change the user
     CHECK(users["w1"] == ::geteuid());
     return;
   }

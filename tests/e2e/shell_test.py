@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""actor-shell in the hand: what it shows of requests, events and hosts, and how
-it behaves at a terminal; run by CTest with Debian's Python alone."""
+"""actor-shell: its output for requests, events and hosts, and its behaviour at a
+terminal. Run by CTest with the Python of Debian only."""
 
 import json
 import pathlib
@@ -108,8 +108,8 @@ class Shell(ThreeNodes):
                     (worker, "executor/cpu0 queue", "waits")):
             self.assertIn(hop, where)
         self.assertTrue(any(track.startswith("replica/affine.1.") for _, track, _ in where))
-        # An arrow goes from the front to the worker, and within the error of the
-        # clocks not back in time.
+        # An arrow goes from the front node to the worker, and not back in time beyond the
+        # clock error.
         flows = {}
         for x in trace:
             if x["ph"] in "stf":
@@ -122,7 +122,7 @@ class Shell(ThreeNodes):
             times = [x["ts"] for x in steps]
             for before, after in zip(times, times[1:]):
                 self.assertLessEqual(before, after + within)
-        # Tracks never hold two spans at once: Perfetto would drop one.
+        # Spans of a track never overlap, because Perfetto would drop one.
         ends = {}
         for x in sorted(spans, key=lambda x: x["ts"]):
             key = x["pid"], x["tid"]
@@ -156,14 +156,14 @@ class Shell(ThreeNodes):
         self.assertEqual(plans.returncode, 0)
         self.assertIn("many on 100 devices of kind gpu", plans.stdout.read())
         plans.stdout.close()
-        self.assertGreater(time.monotonic() - begun, 2 * slowest)  # there was much to do
+        self.assertGreater(time.monotonic() - begun, 2 * slowest)  # the work was long
         self.assertEqual(self.shell("events").stdout.count("peer_down"), lost)
         refused = self.shell("forget-profiles", "many")
         self.assertEqual(refused.returncode, 1)
         self.assertIn("--yes", refused.stderr)
         self.assertEqual(self.shell("--yes", "forget-profiles", "many").returncode, 0)
         self.assertEqual(self.shell("plans", "many").returncode, 1)
-        self.assertIn("nothing was measured of 'many'",
+        self.assertIn("no profile of 'many'",
                       self.shell("--yes", "forget-profiles", "many").stderr)
 
     def test_trace_without_load_says_so(self):
@@ -194,10 +194,10 @@ class Shell(ThreeNodes):
         for words in (("events", "w2"), ("actors", "w2"), ("drain", "w2"), ("doctor", "w2")):
             answer = self.shell(*words)
             self.assertEqual(answer.returncode, 1, words)
-            self.assertIn("node w2 is lost since ", answer.stderr)
+            self.assertIn("node w2 was lost ", answer.stderr)
         self.nodes["w2"] = self.start("w2")
         self.assertTrue(eventually(lambda: len(self.ask("nodes")["nodes"]) == 3))
-        # Two starts of w2: the first one's is from the life before.
+        # Two starts of w2; the event of the first is from the previous process.
         self.assertTrue(eventually(lambda: sum(
             (x["component"], x["event"]) == ("node", "started")
             for x in self.ask("events", "w2")["events"]) >= 2))
@@ -226,9 +226,9 @@ class Shell(ThreeNodes):
         answer = self.shell("doctor")
         for what in ("open files", "clock", "libraries", "versions", "wall clocks",
                      "locked memory", "threads", "cores", "disk", "huge pages", "landlock",
-                     "connections that wait", "ports for connections"):
+                     "waiting connections", "ports for connections"):
             self.assertIn(what, answer.stdout)
-        # What is not good comes first, with what to do; the rest is one line.
+        # Problems come first with advice. The rest is one line.
         lines = answer.stdout.splitlines()
         self.assertRegex(lines[-1], "^good on 3 nodes: ")
         for line in lines[:-1]:
@@ -261,7 +261,7 @@ class Shell(ThreeNodes):
         terminal = self.at_terminal("forget", "identity")
         terminal.until(b"Go on? [y/N]")
         terminal.type(b"y\n")
-        terminal.until(b"registered no more")
+        terminal.until(b"no longer registered")
         self.assertEqual(terminal.status(), 0)
 
     def test_top_shows_all_of_it_until_q(self):
@@ -282,7 +282,8 @@ class Shell(ThreeNodes):
     def test_top_tells_of_lines_that_do_not_fit_and_of_models_without_replicas(self):
         self.shell("load", "no-such", "1")
         terminal = self.at_terminal("top", "0.2", rows=12)
-        terminal.until(b"no-such has 0 of 1 replica(s): no node has a bundle of it")
+        terminal.until(b"no-such has 0 of 1 replica(s): no node has a bundle of the"
+                       b" model")
         terminal.until(b"lines more, in a higher window or with parts hidden")
         terminal.type(b"q")
         self.assertEqual(terminal.status(), 0)
@@ -291,17 +292,17 @@ class Shell(ThreeNodes):
     def test_a_version_that_no_node_has_is_asked_about_and_stays_a_trouble(self):
         answer = self.shell("load", "affine", "1", "77")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn("No node has version '77' of affine; there are 1, default. Until one"
-                      " does, what serves of it now is not replaced when it is lost.",
+        self.assertIn("No node has version '77' of affine; there are 1, default. Until a"
+                      " node has it, replicas that are lost are not replaced.",
                       answer.stderr)
         self.assertEqual(self.shell("load", "affine", "1", "77", "--yes").returncode, 0)
         status = self.shell("status").stdout
         self.assertIn("affine has 1 of 1 replica(s): no node has a bundle of version '77';"
-                      " there is 1 (default); what serves of it stays, but is not replaced"
-                      " when it is lost", status)
+                      " there is 1 (default); serving replicas stay, but are not replaced"
+                      " after a loss", status)
         self.assertEqual(self.shell("load", "affine", "1", "1").returncode, 0)
         self.assertTrue(eventually(lambda: "affine" not in self.shell("status").stdout))
-        # Each change is an event that says what has changed.
+        # Each change is an event that names the change.
         events = self.shell("events", "front").stdout
         self.assertIn('registry.changed model=affine replicas=1 what="version "77" -> "1""',
                       events.replace("\\", ""))
@@ -322,15 +323,15 @@ class Shell(ThreeNodes):
         terminal = self.at_terminal()
         terminal.prompt()
         terminal.type(b"help\n")
-        terminal.until(b"take no new work, finish, end it")
+        terminal.until(b"finish a node's work, then end the node")
         terminal.type(b"mod\t\n")
         terminal.until(b"WANTED")
         terminal.type(b"actors w2\t\n")
         terminal.until(b"supervisor")
         terminal.type(b"queue aff\t\n")
         terminal.until(b"affine.1")
-        terminal.type(b"watch top\t\n")  # which it does not, and so is not completed
-        terminal.until(b"watch looks again and again; top is no command that only looks")
+        terminal.type(b"watch top\t\n")  # `watch` takes no `top`, so no completion
+        terminal.until(b"watch repeats commands that only read, and end; top is not one")
         terminal.type(b"explain 'x\n")
         terminal.until(b"a ' that is not closed")
         terminal.type(b"exit\n")
@@ -362,7 +363,7 @@ class Shell(ThreeNodes):
             self.assertTrue(json.loads(answer.stdout)["error"], words)
         answer = call(SHELL, "--node", "ipc:///nowhere", "nodes", "--json")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn("nobody answers", json.loads(answer.stdout)["error"])
+        self.assertIn("no answer from", json.loads(answer.stdout)["error"])
 
     def test_help_needs_no_cluster(self):
         answer = call(SHELL, "--node", "ipc:///nowhere", "help", "top", "--json")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`millrace simulate` as a person uses it; run by CTest with Debian's Python
-alone."""
+"""`millrace simulate` as users call it. Run by CTest with the Python of Debian
+only."""
 
 import json
 import os
@@ -50,7 +50,7 @@ class Simulate(unittest.TestCase):
         self.assertGreater(x["utilisation"], 0.1)
 
     def test_the_same_seed_gives_the_same_bytes(self):
-        """Address-space randomisation is on: each process has other addresses."""
+        """Address-space randomisation gives each process other addresses."""
         storm = f"{SCENARIOS}/storm.yaml"
         fault = "faults=[{kind: kill, every: 2s, lasts: 500ms},{kind: loss, at: 3s}]"
         for seed in (1, 2, 3):
@@ -210,7 +210,7 @@ class Simulate(unittest.TestCase):
             ((storm, "--explore", 9, "--seed", 2**64 - 2), "--seed: too large"),
             (
                 (storm, "--explore", 1, "--set", "faults=[{at: 1s}]"),
-                "draws faults of its own",
+                "draws its own faults",
             ),
             (
                 (f"{SCENARIOS}/machines.yaml", "--real"),
@@ -259,7 +259,7 @@ class Simulate(unittest.TestCase):
         self.assertEqual(x.returncode, 1)
         self.assertIn("I1 (", x.stdout)
         self.assertIn("An accepted request gets exactly one final answer.", x.stdout)
-        # The call that is printed shows it again.
+        # The printed call reproduces the violation.
         lines = x.stdout.splitlines()
         again = next(l for l in lines if l.startswith("  millrace simulate ")).split()
         shown = call(*(w.strip("'") for w in again[2:-2]))

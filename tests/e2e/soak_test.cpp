@@ -13,7 +13,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// What a process has open, and how often: "socket", "anon_inode:[eventfd]".
+/// Number of open descriptors by kind: "socket", "anon_inode:[eventfd]".
 using open_files = std::map<std::string, size_t>;
 
 open_files open_of(pid_t pid) {
@@ -23,7 +23,7 @@ open_files open_of(pid_t pid) {
   for (auto& x : all) {
     std::error_code gone;
     auto what = std::filesystem::read_symlink(x.path(), gone).string();
-    // Journals begin new parts, and keep a few of those before.
+    // Journals start new parts and keep a few old parts.
     if (what.find("/audit.journal.") != std::string::npos)
       continue;
     // "socket:[4711]", but not "anon_inode:[eventfd]"
@@ -44,13 +44,13 @@ std::string difference(const open_files& before, const open_files& after) {
   return out;
 }
 
-/// What a node holds that it has to give back.
+/// Resources of a node that must not grow.
 struct holdings {
   open_files open;
   size_t threads = 0;
   size_t actors = 0;
-  size_t processes = 0;  ///< of models
-  uint64_t reserved = 0; ///< bytes of its devices
+  size_t processes = 0;  ///< model processes
+  uint64_t reserved = 0; ///< reserved bytes of its devices
   uint64_t resident = 0;
 
   bool same_but_memory(const holdings& x) const {
@@ -74,7 +74,7 @@ size_t entries_of(const std::string& folder) {
   return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
-/// A node that has all roles, whose models come and go.
+/// A node with all roles that loads and unloads models.
 class soaked {
 public:
   soaked() {
@@ -85,7 +85,7 @@ public:
 
   client connect() { return cluster_.connect_client(); }
 
-  /// Has a model loaded, asks it once, and has it unloaded.
+  /// Loads a model, sends one request, and unloads the model.
   void come_and_go(client& gateway) {
     want(1);
     CHECK(gateway.infer_one(ask("affine", floats({1, 4})), 10s).status
@@ -93,7 +93,7 @@ public:
     want(0);
   }
 
-  /// What there is when nothing is on its way any more.
+  /// The current resources of the node.
   holdings look() {
     auto pid = cluster_["all"].pid();
     auto proc = "/proc/" + std::to_string(pid);
@@ -113,8 +113,8 @@ public:
     return out;
   }
 
-  /// The same, once the last that came and went is gone: its process ends
-  /// after it is said to have left.
+  /// Waits until the resources are stable. The process of an unloaded model
+  /// ends after the replica leaves the status.
   holdings settled() {
     auto out = look();
     auto since = steady_now();
@@ -147,7 +147,7 @@ private:
   static size_t ready(const node_status& x) {
     size_t out = 0;
     for (auto& r : x.replicas)
-      // One that still leaves is not gone.
+      // A draining replica counts as 100, so that ready() waits for its end.
       out += r.state == replica_condition::ready ? 1 : 100;
     return out;
   }
@@ -161,9 +161,8 @@ private:
 
 } // namespace
 
-TEST_CASE(
-  "P10: after many requests, and models that came and went, a node holds"
-  " what it held before") {
+TEST_CASE("P10: a node uses no more memory or files after many requests and"
+          " loads and unloads") {
   const size_t cycles = 20 * static_cast<size_t>(times());
   const size_t requests = 20'000 * static_cast<size_t>(times());
   soaked node;
@@ -178,7 +177,7 @@ TEST_CASE(
       load.run(100ms);
     load.finish();
   };
-  // Allocators and threads that are started once.
+  // Warm-up: allocators and threads that start once.
   soak(10, 20'000);
   auto before = node.settled();
   MESSAGE("before: " << before);

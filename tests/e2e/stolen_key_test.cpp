@@ -14,7 +14,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// A process with a worker's key that sends messages of any kind: a bus without
+/// A process with the key of a worker that can send any message: a bus without
 /// the actors of a node.
 class thief {
 public:
@@ -67,7 +67,7 @@ public:
                    std::move(x));
   }
 
-  std::atomic<int> batches{0}; ///< of requests, that arrived here
+  std::atomic<int> batches{0}; ///< batches received by this process
 
 private:
   temporary_directory folder_;
@@ -83,8 +83,8 @@ infer row_for(const std::string& model) {
 
 } // namespace
 
-TEST_CASE("P13: a stolen worker key gets no replica into a gateway, no request"
-          " and no other tenant's model") {
+TEST_CASE("P13: a stolen worker key gets no replica into a gateway and no"
+          " request and no model of another tenant") {
   guarded_cluster c;
   c.keys({"new", "rogue", "--role", "node"});
   auto app = c.cluster.connect_client();
@@ -93,7 +93,7 @@ TEST_CASE("P13: a stolen worker key gets no replica into a gateway, no request"
   ::usleep(1'200'000); // nodes read the list of keys twice a second
   thief rogue{c, "rogue", 1};
   REQUIRE(rogue.meets("gw"));
-  // A number that was never given, and the one that w1 runs.
+  // A replica number that was never assigned, and the number that w1 runs.
   for (auto name : {"affine.1.77", "affine.1.1", "identity.1.1"})
     rogue.announce(name, std::string{name}.substr(0, std::strlen(name) - 4));
   CHECK(eventually(
@@ -108,7 +108,7 @@ TEST_CASE("P13: a stolen worker key gets no replica into a gateway, no request"
   CHECK(rogue.batches == 0);
 }
 
-TEST_CASE("P13: a stolen key sends no report of another node") {
+TEST_CASE("P13: a stolen key cannot send a report for another node") {
   guarded_cluster c;
   c.keys({"new", "rogue", "--role", "node"});
   ::usleep(1'200'000); // nodes read the list of keys twice a second
@@ -139,15 +139,16 @@ TEST_CASE("P13: a stolen key with the last incarnation does not lock its node"
     thief copy{c, "w1", incarnation};
     return copy.meets("gw");
   };
-  SUBCASE("one that no count of starts reaches is refused") {
+  SUBCASE("an impossible incarnation is refused") {
     CHECK_FALSE(claim(std::numeric_limits<uint64_t>::max()));
     CHECK(c.cluster.logged("gw", "one start a second since 1970") == 1);
   }
-  SUBCASE("the node counts on from one that could be") {
+  SUBCASE("the node continues from a possible incarnation") {
     CHECK(claim(static_cast<uint64_t>(std::time(nullptr)) + 3600));
     c.cluster.start("w1");
     CHECK(c.cluster["w1"].wait() != 0);
-    CHECK(c.cluster.logged("w1", "its count of starts has been mended") == 1);
+    CHECK(c.cluster.logged("w1", "its count of starts has been corrected")
+          == 1);
   }
   c.cluster.start("w1");
   CHECK(c.cluster.wait_ready());

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node keeps on disk, and what `millrace store` does with it; run by
-CTest with Debian's Python alone."""
+"""The data of a node on disk, and `millrace store` on it. Run by CTest with the
+Python of Debian only."""
 
 import json
 import os
@@ -95,7 +95,7 @@ class Store(unittest.TestCase):
         self.config.write_text(CONFIG.format(folder=self.folder)
                                + f"    http: 127.0.0.1:{port}\n")
         self.data.mkdir()
-        # In a chroot no mount is the root's: nothing to make private there.
+        # In a chroot the root is no mount, so it cannot be made private.
         self.start("unshare", "-m", "--propagation", "unchanged", "sh", "-c",
                    "mount --make-rprivate / 2>/dev/null;"
                    f' mount -t tmpfs -o size=1m none {self.data} && exec "$@"', "sh")
@@ -109,7 +109,7 @@ class Store(unittest.TestCase):
         with open(filler, "wb", buffering=0) as file, self.assertRaises(OSError):
             while True:
                 file.write(bytes(4096))
-        # The journal's last page has room for some changes.
+        # The last page of the journal has space for some changes.
         taken = [f"model-{i}" for i in range(100)]
         for n, name in enumerate(taken):
             x = self.ask("load", name, 0)
@@ -117,8 +117,8 @@ class Store(unittest.TestCase):
                 break
         taken[n:] = []
         self.assertIn("No space left on device", x.stderr)
-        # What is written beside it twice a second may find room: that takes
-        # nothing of what the journal is refused.
+        # Other files, written twice per second, may find space without clearing the error
+        # of the journal.
         time.sleep(1.2)
         trouble = r"disk: .*/data/facts\.journal.*No space left on device"
         self.assertRegex(self.ask("status").stdout, "one: " + trouble)
@@ -153,7 +153,7 @@ class Store(unittest.TestCase):
         told = next(i for i, x in enumerate(lines)
                     if i > written[0] and re.search(r"send(to|msg)\(", x))
         self.assertLess(synced, told)
-        # Nor is the file itself ever where a loss of power would take its name.
+        # The rename of the file is also synced, so a loss of power keeps its name.
         named = next(i for i, x in enumerate(lines)
                      if re.search(r"rename.*facts\.journal", x))
         folder_synced = next(i for i, x in enumerate(lines)
@@ -180,7 +180,7 @@ class Store(unittest.TestCase):
         self.register("first", "second", "third")
         backup = self.folder / "backup"
         self.store("backup", self.data, backup)
-        # While the node has it nobody else may write.
+        # No other process may write while the node uses the journal.
         x = self.store("restore", backup, self.data, rc=1)
         self.assertIn("another process uses it", x.stderr)
         self.kill()
@@ -192,20 +192,20 @@ class Store(unittest.TestCase):
         self.assertRegex(x.stderr, r"facts.journal: bytes \d+ to \d+ are damaged")
         self.assertIn("millrace store re", x.stderr)
         x = self.store("backup", self.data, self.folder / "other", rc=1)
-        self.assertIn("no backup is made", x.stderr)
+        self.assertIn("is not backed up", x.stderr)
         self.store("repair", self.data)
         self.assertEqual(self.registered(), ["first"])
         self.assertTrue((self.data / "facts.journal.damaged-1").exists())
         self.store("restore", backup, self.data)
         self.assertEqual(self.registered(), ["first", "second", "third"])
-        # What was there before is a journal, not a backup.
+        # The previous file is a journal and not a backup.
         before = self.data / "facts.journal.before-restore-1"
         self.assertIn("--may-be-cut", self.store("restore", before, self.data, rc=1).stderr)
         self.store("restore", before, self.data, "--may-be-cut")
         self.assertEqual(self.registered(), ["first"])
         self.store("restore", backup, self.data)
         self.assertIn("already", self.store("backup", backup, self.folder / "x", rc=1).stderr)
-        # Neither an earlier backup nor a device is replaced.
+        # A backup replaces neither an existing file nor a device.
         for there in (backup, "/dev/full"):
             self.assertIn("expected a new file",
                           self.store("backup", self.data, there, rc=1).stderr)
@@ -220,7 +220,7 @@ class Store(unittest.TestCase):
         self.assertIn("whole", self.store("check", backup).stdout)
         content = backup.read_bytes()
         starts = [m.start() for m in re.finditer(b"MRJ1", content)]
-        self.assertEqual(len(starts), 6)  # schema, a counter, rows, the end
+        self.assertEqual(len(starts), 6)  # schema, counter, rows, end
         before = self.journal.read_bytes()
         for n in [*starts[1:], starts[-1] - 3, len(content) - 1]:
             with self.subTest(n):
@@ -228,7 +228,7 @@ class Store(unittest.TestCase):
                 self.store("check", backup, rc=1)
                 self.store("restore", backup, self.data, rc=1)
         self.assertEqual(self.journal.read_bytes(), before)
-        # Unless somebody says so: what is whole of it is taken.
+        # With --may-be-cut its complete records are restored.
         backup.write_bytes(content[:starts[4] + 7])
         self.assertIn("--may-be-cut", self.store("restore", backup, self.data, rc=1).stderr)
         self.store("restore", backup, self.data, "--may-be-cut")
@@ -241,7 +241,7 @@ class Store(unittest.TestCase):
         with open(self.journal, "r+b") as file:
             file.truncate(self.journal.stat().st_size - 5)
         x = self.store("check", self.data)
-        self.assertIn("power failed", x.stdout)
+        self.assertIn("power failure", x.stdout)
         self.start()
         self.assertEqual(self.registered(), ["first"])
         self.store("check", self.data)
@@ -249,8 +249,8 @@ class Store(unittest.TestCase):
     def test_wrong_calls_say_what_was_expected(self):
         for words, says in [
             (("check", self.folder / "nowhere"), "nowhere"),
-            (("check", self.config), "no journal"),
-            (("restore", self.config, self.data), "no journal"),
+            (("check", self.config), "is not a fact journal"),
+            (("restore", self.config, self.data), "is not a fact journal"),
             (("repair", self.data), "data: cannot open"),
         ]:
             with self.subTest(words):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recomputes every figure of summary.json from the CSV files of the same run,
-with Python's standard library alone; run by CTest."""
+"""Recomputes every figure of summary.json from the CSV files of the same run, with
+the Python standard library only. Run by CTest."""
 
 import collections
 import csv
@@ -35,7 +35,7 @@ def clipped(begin, end, length):
 
 
 def covered(intervals, length):
-    """Microseconds of [0, length) that lie in at least one interval."""
+    """Microseconds of [0, length) in at least one interval."""
     edges = []
     for begin, end in intervals:
         begin, end = max(begin, 0), min(end, length)
@@ -84,7 +84,7 @@ def served(rows, model, length, end):
 
 
 def up_times(events, length):
-    """Microseconds of the workload that each node ran, from its events."""
+    """Microseconds of the workload during which each node ran, from its events."""
     up, since = collections.Counter(), {}
     for event in events:
         found = re.match(r"simulator\.(\w+) node=(\S+)$", event["event"])
@@ -123,7 +123,7 @@ def device_use(devices, hosts, held, ran, length):
 
 
 def bills(machines, length):
-    """Both bills, by pool and in all."""
+    """Both bills, by pool and in total."""
     pools = {}
     for m in machines:
         begin, end = int(m["requested_us"]), int(m["released_us"] or length)
@@ -175,7 +175,7 @@ def links(rows):
 
 
 def counts_over_time(replicas):
-    """Reserved and ready replicas after each moment at which one changed."""
+    """Number of reserved and ready replicas after each change."""
     changes = collections.defaultdict(lambda: [0, 0])
     for r in replicas:
         changes[int(r["decided_us"] or r["begun_us"]), r["model"]][0] += 1
@@ -192,14 +192,14 @@ def counts_over_time(replicas):
 
 
 def recompute(folder, length):
-    """The figures of summary.json that tables can show."""
+    """The figures of summary.json that the tables contain."""
     requests, batches, replicas, hosts, machines, devices, events = (
         read(folder / f"{name}.csv")
         for name in ("requests", "batches", "replicas", "hosts", "machines",
                      "devices", "events"))
-    # A broken connection ends a request without an answer: its latency counts
-    # until the end of the run. The end is that of the workload or, where it is
-    # later, the last answer.
+    # A request with a broken connection has no answer, so its latency counts until the
+    # end of the run. The run ends with the workload or with the last answer if that is
+    # later.
     end = max([length] + [int(r["answered_us"]) for r in requests
                           if r["answered_us"]])
     models = collections.defaultdict(list)
@@ -249,8 +249,8 @@ def recompute(folder, length):
 
 
 class Summary(unittest.TestCase):
-    # What no table has: the call itself, counts of the simulator, and bytes that
-    # the object store counts itself (tests/scenario/tiers_test.cpp checks them).
+    # Not in the tables: the call, counts of the simulator, and byte counts of the object
+    # store (checked by tests/scenario/tiers_test.cpp).
     NOT_IN_TABLES = {
         "scenario", "seed", "never_ready", "messages", "actions", "store_bytes"}
 
@@ -261,7 +261,7 @@ class Summary(unittest.TestCase):
         subprocess.run(["rm", "-rf", "--one-file-system", self.folder], check=True)
 
     def same(self, one, two, path=""):
-        """Two values that agree but for rounding; `path` is for the error."""
+        """Compares two values except for rounding; `path` is for the error."""
         if isinstance(one, dict):
             self.assertEqual(set(one), set(two), path)
             for key in one:
@@ -295,7 +295,7 @@ class Summary(unittest.TestCase):
         }
         last = {}
         for (at, model), both in counts_over_time(read(out / "replicas.csv")):
-            # No row where nothing changes in sum, as a start beside an end.
+            # No row if the sum does not change, as for a start and an end at once.
             if both != last.get(model, (0, 0)):
                 self.assertEqual(counts[at, model], both, (at, model))
             last[model] = both
@@ -319,7 +319,7 @@ class Summary(unittest.TestCase):
                 "storm.yaml", "--seed", seed, "--set", faults)
             self.assertFalse(found["all_ok"])
             self.assertIn("(connection lost)", found["all"]["statuses"])
-            # A lost request counts until the end of the run.
+            # The latency of a lost request counts until the end of the run.
             self.assertGreater(found["all"]["latency"]["max_ms"], 10_000)
             self.assertLess(found["all"]["latency_ok"]["max_ms"], 1_000)
 

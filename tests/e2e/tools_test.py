@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""millrace and actor-shell as a person uses them, on a cluster of three nodes;
-run by CTest with Debian's Python alone."""
+"""millrace and actor-shell as users call them, on a cluster of three nodes. Run by
+CTest with the Python of Debian only."""
 
 import contextlib
 import json
@@ -17,6 +17,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
 from processes import call, eventually
 from three_nodes import BUNDLES, MILLRACE, SHELL, Terminal, ThreeNodes
+
+BENCH = f"{MILLRACE}-bench"
 
 SCRIPTS = sys.argv.pop(1)
 
@@ -72,7 +74,7 @@ class Cluster(ThreeNodes):
         self.nodes["w2"].kill()
         self.nodes["w2"].wait(10)
         self.assertTrue(eventually(
-            lambda: "w2 is lost since" in self.shell("status").stdout))
+            lambda: "w2 was lost" in self.shell("status").stdout))
         self.assertRegex(self.shell("nodes").stdout, r"(?m)^w2 +lost")
         self.nodes["w2"] = self.start("w2")
         self.assertTrue(eventually(lambda: self.ask("status")["lost"] == []))
@@ -85,8 +87,8 @@ class Cluster(ThreeNodes):
             [MILLRACE, "node", "--config", str(self.config), "--node", "w2"],
             capture_output=True, text=True, timeout=30)
         self.assertEqual(second.returncode, 1)
-        self.assertRegex(second.stderr, "w2: the cluster knows start .* of it, this is 1: "
-                                        "its data directory .* start it again")
+        self.assertRegex(second.stderr, "w2: the cluster has seen start .* of this node, "
+                                        "this is start 1: its data dir.* start the node again")
         self.nodes["w2"] = self.start("w2")
         self.assertTrue(eventually(lambda: len(self.ask("nodes")["nodes"]) == 3))
 
@@ -125,7 +127,7 @@ class Cluster(ThreeNodes):
         gaps = [b[0] - a[0] for a, b in zip(rows, rows[1:])]
         mean = sum(gaps) / len(gaps)
         cv = (sum(g * g for g in gaps) / len(gaps) - mean ** 2) ** 0.5 / mean
-        self.assertGreater(cv, 1.8)  # of a few hundred gaps; 1 without --cv
+        self.assertGreater(cv, 1.8)  # over a few hundred gaps; 1 without --cv
         delays = max(sent - intended for intended, sent in rows) / 1000
         self.assertLess(abs(delays - found["send_delay_max_ms"]), 1)
         self.assertEqual(call(*load, "--cv", "3", "--closed", "2").returncode, 2)
@@ -196,7 +198,7 @@ class Cluster(ThreeNodes):
 
 
 class Calls(unittest.TestCase):
-    """What needs no cluster."""
+    """Tests without a cluster."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -228,7 +230,7 @@ class Calls(unittest.TestCase):
         nobody = f"ipc://{self.path}/nobody"
         answer = call(SHELL, "--node", nobody, "status")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn(f"nobody answers at {nobody}", answer.stderr)
+        self.assertIn(f"no answer from {nobody}", answer.stderr)
 
     def test_a_second_process_under_a_name_that_is_alive_is_told_so(self):
         path = self.config(
@@ -251,7 +253,7 @@ class Calls(unittest.TestCase):
         self.assertIn("another process runs under this name", twin.stderr)
         self.assertEqual([node.poll() for node in first], [None, None])
         logs = []
-        for node in first:  # the one that watches ends first
+        for node in first:  # the watching node ends first
             node.kill()
             logs.append(node.communicate()[1])
         self.assertNotIn("peer_down", logs[0])
@@ -278,7 +280,7 @@ class Calls(unittest.TestCase):
         self.assertTrue(json.loads(call(*check, "--json").stdout)["ok"])
         self.assertEqual(call(*check, "--set", "link.beat=9ms").returncode, 0)
         self.assertEqual(call(*check, "--set", "link.beat=9h").returncode, 78)
-        self.assertEqual(call(*check[:-1]).returncode, 78)  # which of the two?
+        self.assertEqual(call(*check[:-1]).returncode, 78)  # ambiguous: two nodes
         answer = call(MILLRACE, "node", "--config", f"{path}.not", "--check")
         self.assertEqual(answer.returncode, 78)
         self.assertIn(f"{path}.not", answer.stderr)
@@ -305,8 +307,8 @@ class Calls(unittest.TestCase):
         self.assertIn("complete does nothing", text)
         for words, doubt in (
                 ("share: 0.5", "share does nothing"),
-                ("device: small", "it has 384 B of parameters, and no device that it"
-                 " may go to has more memory than 100 B"),
+                ("device: small", "has 384 B of parameters, but no device that may"
+                 " load it has more memory than 100 B"),
                 ("device: small, parts: 6", "")):
             code, text = check(f"{{model: relay, {words}}}")
             self.assertEqual(code, 0)
@@ -315,7 +317,7 @@ class Calls(unittest.TestCase):
         code, text = check("{model: ballast}", node="    cache: {memory: 1MiB}\n",
                            models=BUNDLES)
         self.assertEqual(code, 0)
-        self.assertIn("room for the 32 MiB of it: the most is 1 MiB",
+        self.assertIn("room for the 32 MiB of the model; the largest limit is 1 MiB",
                       " ".join(text.split()))
         code, text = check("{model: nobody}")
         self.assertEqual(code, 0)
@@ -386,7 +388,7 @@ class Calls(unittest.TestCase):
         found = json.loads(call(*layers, "--json").stdout)["stages"]
         self.assertEqual([x["name"] for x in found][:3], ["stem", "blocks.0.0", "blocks.0.2"])
         self.assertEqual(found[1]["takes_from"], [0])
-        self.assertEqual(found[2]["takes_from"], [0, 1])  # past a block, too
+        self.assertEqual(found[2]["takes_from"], [0, 1])  # also past a block
         self.assertEqual(found[1]["crossing_tensors"], 2)
         self.assertEqual(found[1]["crossing_bytes_of_a_row"], 4 * (32 + 64))
         text = call(*layers, "--cuts", "3,9").stdout
@@ -397,7 +399,7 @@ class Calls(unittest.TestCase):
             self.assertIn("--cuts", answer.stderr)
 
     def test_planning_is_measured(self):
-        found = json.loads(call(MILLRACE, "bench", "planner", "--rounds", "1", "--json").stdout)
+        found = json.loads(call(BENCH, "planner", "--rounds", "1", "--json").stdout)
         for x in found["results"]:
             self.assertGreater(x["value"], 0)
             self.assertGreater(x["floor"], 0)
@@ -418,10 +420,10 @@ class Calls(unittest.TestCase):
         self.assertIn("no verb 'fly'; there are node, model,", answer.stderr)
 
     def test_a_bench_without_its_models_says_how_to_make_them(self):
-        answer = call(MILLRACE, "bench", "path", "--models", str(self.path))
+        answer = call(BENCH, "path", "--models", str(self.path))
         self.assertEqual(answer.returncode, 1)
         self.assertIn("tools/example-models digits bench makes them", answer.stderr)
-        self.assertEqual(call(MILLRACE, "bench", "path", "--rounds", "0").returncode, 2)
+        self.assertEqual(call(BENCH, "path", "--rounds", "0").returncode, 2)
 
     def test_p8_a_flipped_bit_of_a_bundle_is_found(self):
         store = self.store()
@@ -450,7 +452,7 @@ class Calls(unittest.TestCase):
             node.stdout.readline()
             files = set()
             for fd in os.listdir(f"/proc/{node.pid}/fd"):
-                with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                with contextlib.suppress(FileNotFoundError):  # closed in the meantime
                     files.add(os.readlink(f"/proc/{node.pid}/fd/{fd}"))
             rows = [x.split() for table in ("tcp", "tcp6")
                     for x in pathlib.Path(f"/proc/{node.pid}/net/{table}").read_text()
@@ -498,7 +500,7 @@ class Calls(unittest.TestCase):
         files = sorted(keys.iterdir())
         self.assertEqual([f.name for f in files], ["allowed.yaml", "cluster.key", "ops.key"])
         self.assertEqual({f.stat().st_uid for f in files}, {65534})
-        # Who is root looks, and who owns them runs.
+        # Root can check the config, and the owner of the keys can run it.
         config = self.config("keys: keys\nnodes:\n  n:\n    roles: [worker]\n")
         call(MILLRACE, "keys", "new", keys, "n", "--role", "controller")
         check = [MILLRACE, "node", "--config", config, "--check"]

@@ -7,14 +7,14 @@
 #include "tests/support/live_cluster.hpp"
 
 /// \file
-/// Models that travel from worker to worker.
+/// Transfers of models between workers.
 
 using namespace millrace;
 using namespace millrace::test;
 
 namespace {
 
-/// A worker that has no bundles of its own.
+/// A worker without local bundles.
 std::string empty_handed(const temporary_directory& folder) {
   return "    roles: [worker]\n    host: another\n    models: " + folder.path()
          + "\n";
@@ -22,8 +22,8 @@ std::string empty_handed(const temporary_directory& folder) {
 
 } // namespace
 
-TEST_CASE("FP-37: a worker gets a bundle that it does not have from one that"
-          " has it") {
+TEST_CASE("FP-37: a worker fetches a missing bundle from a worker that has the"
+          " bundle") {
   temporary_directory nothing;
   auto nodes = apart();
   nodes["w2"] = empty_handed(nothing);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The list of keys that may connect. What is accepted has a role and a key of
-/// its own each, and is printed and read again as the same.
+/// The list of keys that may connect. Each accepted entry has a role and a
+/// distinct key, and the list is printed and read again as the same.
 
 #include <set>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What any client can make the gateway's node decode: headers, role table,
+/// Frames from a client that the gateway's node decodes: headers, role table,
 /// bodies, tensors, several messages in a frame.
 
 #include "tests/fuzz/frames.hpp"
@@ -12,7 +12,7 @@ using namespace millrace;
 
 namespace {
 
-/// An accepted request is written and read again, and is still the same.
+/// Checks that an accepted request is written and read again as the same.
 void check_round_trip(const infer& x) {
   encoder out{fuzz::now(), nullptr};
   out.put(x);
@@ -20,7 +20,7 @@ void check_round_trip(const infer& x) {
   auto attachments = out.take_attachments();
   decode_context ctx{fuzz::now(), nullptr, attachments, 0};
   auto again = decode<infer>(body.view(), ctx);
-  // What was just within a limit may be over it when all fields are spelled.
+  // Full encoding of a message near a limit may exceed that limit.
   if (!again && again.failure().code == ec::too_large)
     return;
   fuzz::require(static_cast<bool>(again),

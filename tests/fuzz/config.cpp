@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// A cluster's config and a scenario, which are read from the same bytes. What
-/// is accepted is printed and read again as the same.
+/// A cluster's config and a scenario, which are read from the same bytes. An
+/// accepted config is printed and read again as the same.
 
 #include "config/config.hpp"
 #include "config/scenario.hpp"

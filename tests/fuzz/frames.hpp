@@ -9,24 +9,25 @@
 
 namespace millrace::fuzz {
 
-/// The frames of one message in a file: each a length of two bytes, low byte
-/// first, and so many bytes; the last may be cut short.
+/// Splits a file into the frames of one message. Each frame follows a length of
+/// two bytes, low byte first; the last frame may be truncated.
 std::vector<shared_bytes> split_frames(const_bytes input);
 
-/// The reverse; frames over 65,535 bytes are cut.
+/// The reverse of split_frames; frames over 65,535 bytes are truncated.
 std::string join_frames(const std::vector<shared_bytes>& frames);
 
-/// The time at which everything here is decoded.
+/// The time at which all targets decode.
 timestamp now();
 
-/// A received message; its body is borrowed from the first frame. Nothing when
+/// The received message, with a body that refers to the first frame; empty if
 /// the header is refused.
 std::optional<wire_message> receive(const std::vector<shared_bytes>& frames);
 
-/// Ends the program when the rule is broken; every build.
+/// Ends the program if the rule is broken, in every build.
 void require(bool holds, const char* rule);
 
-/// Promise P11: what decoding holds at most, for an input of that size.
+/// Promise P11: the most memory that decoding may hold for an input of
+/// `input_bytes`.
 constexpr size_t memory_allowed(size_t input_bytes) {
   return 4 * input_bytes + 65'536;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// A node's journals: facts, and the audit log. The valid prefix is a journal
-/// of its own.
+/// A node's journals: facts, and the audit log. Their valid prefix is also a
+/// journal.
 
 #include "runtime/store/audit_journal.hpp"
 #include "runtime/store/facts.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// A bundle's manifest. What is accepted stays inside its bundle, and is
-/// printed and read again as the same.
+/// A bundle's manifest. Paths of an accepted manifest stay inside its bundle,
+/// and it is printed and read again as the same.
 
 #include "models/bundle.hpp"
 #include "tests/fuzz/frames.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What another node can make a node decode: header, role table, and any
-/// message on the list, with addresses of actors in it.
+/// Messages from another node: header, role table, and any message of the list,
+/// with addresses of actors.
 
 #include "tests/fuzz/frames.hpp"
 #include "tests/support/allocation_meter.hpp"
@@ -13,7 +13,7 @@ using namespace millrace;
 
 namespace {
 
-/// Knows nobody; what it is asked must be text that can be held.
+/// An address book without actors. It reads each address that it is asked for.
 class empty_book : public address_book {
 public:
   std::string address_of(const caf::strong_actor_ptr&) override { return {}; }
@@ -40,7 +40,7 @@ void check_round_trip(const message_type& type, const caf::message& x) {
   empty_book book;
   decode_context ctx{fuzz::now(), &book, attachments, 0};
   auto again = type.decode(body.view(), ctx);
-  // What was just within a limit may be over it when all fields are spelled.
+  // Full encoding of a message near a limit may exceed that limit.
   if (!again && again.failure().code == ec::too_large)
     return;
   fuzz::require(static_cast<bool>(again),

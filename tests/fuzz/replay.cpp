@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Runs a fuzz target over files instead of invented inputs: any compiler, no
+/// Runs a fuzz target over the files of folders, with any compiler and without
 /// libFuzzer.
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// A model's weights file: header and offsets. What is accepted is written and
+/// A model's weights file: header and offsets. Accepted tensors are written and
 /// read again as the same.
 
 #include "models/safetensors.hpp"
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   auto again = write_safetensors(tensors);
   if (tensors.empty() || !again)
-    return 0; // names that JSON cannot say
+    return 0; // names that JSON cannot represent
   auto same = read_safetensors(shared_bytes::copy_of(*again));
   fuzz::require(same && *same == tensors,
                 "what was accepted comes back as it was");

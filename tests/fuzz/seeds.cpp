@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Writes what the fuzzers start from, a folder a target: of messages a good
-/// one of every type and for each list in one a crowded one, of files those of
-/// the project.
+/// Writes the seeds of the fuzz targets, one folder per target. For messages: a
+/// good one of every type, and one with a crowded list for each list field. For
+/// files: those of the project.
 
 #include <algorithm>
 #include <cstdio>
@@ -22,7 +22,7 @@ using namespace millrace;
 
 namespace {
 
-/// Where seeds go; false once one could not be written.
+/// The folder of seeds; `good` is false once a seed could not be written.
 struct seed_folder {
   std::filesystem::path path;
   bool good = true;
@@ -48,8 +48,8 @@ struct seed_folder {
   }
 };
 
-/// A map with one key, a list of 2,000 values of one byte each that say as
-/// little as they can: what makes a careless decoder take most memory.
+/// A map with one key and a list of 2,000 minimal values of one byte. Such a
+/// list makes a careless decoder allocate most memory.
 shared_bytes crowd(std::string_view key, char element) {
   std::string out{"\x81\xd9"};
   out += static_cast<char>(key.size());
@@ -83,8 +83,8 @@ void write_seeds(seed_folder& to, std::tuple<Ts...>*) {
   (write_seeds_of<Ts>(to), ...);
 }
 
-/// What a careless decoder takes most memory for: each message of another kind
-/// than the one before, and a list of next to nothing at the end.
+/// A frame for which a careless decoder allocates most memory: alternating
+/// types of messages, and a list of nearly empty values at the end.
 void write_crowd(seed_folder& to, std::string_view name, bool forbidden) {
   std::string text;
   for (uint64_t id = 1; id <= 62; ++id) {
@@ -112,7 +112,7 @@ void write_crowd(seed_folder& to, std::string_view name, bool forbidden) {
     write_file((to.path / name).string(), std::as_bytes(std::span{file})));
 }
 
-/// Requests in one frame, one of them with what a client may not say.
+/// Requests in one frame, of which one message is not permitted to clients.
 void write_group(seed_folder& to) {
   frame_writer out;
   for (uint64_t id = 1; id <= 5; ++id) {
@@ -131,7 +131,7 @@ void write_group(seed_folder& to) {
     write_file((to.path / "group").string(), std::as_bytes(std::span{text})));
 }
 
-/// What hostile clients say; the tests hold what each is answered.
+/// Messages of hostile clients; tests check the answer to each.
 void write_hostile(seed_folder& to) {
   size_t i = 0;
   for (auto& xs : {test::hostile_envelopes(), test::hostile_tensors()})
@@ -167,7 +167,7 @@ bool write_text(const std::filesystem::path& file, const std::string& text) {
     write_file(file.string(), std::as_bytes(std::span{text})));
 }
 
-/// A journal of facts, one of orders, and one that was torn.
+/// A journal of facts, one of orders, and a torn one.
 bool write_journals(const std::filesystem::path& folder) {
   journal_end end;
   auto facts = next_record(end, pack_schema(1));

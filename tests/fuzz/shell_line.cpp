@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// A line that somebody types, or pipes, into actor-shell: its words, the
-/// command they call, and what would complete it.
+/// An input line of actor-shell: its words, the command, and its completion.
 
 #include "shell/completion.hpp"
 #include "shell/words.hpp"

@@ -8,7 +8,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Cuts two nodes off from each other, or joins them again.
+/// Cuts or restores the links between two nodes.
 void part(virtual_cluster& c, const std::string& a, const std::string& b,
           bool cut) {
   auto x = c.node(a).host(), y = c.node(b).host();
@@ -17,7 +17,7 @@ void part(virtual_cluster& c, const std::string& a, const std::string& b,
     cut ? links.cut(from, to) : links.mend(from, to);
 }
 
-/// Sends 50 requests to two stages, and cuts these off from each other.
+/// Sends 50 requests to two stages and cuts the links between the stages.
 std::vector<std::string> cut_off(virtual_cluster& c) {
   auto nodes = nodes_of(c, 3);
   REQUIRE(nodes.size() == 2);
@@ -29,17 +29,17 @@ std::vector<std::string> cut_off(virtual_cluster& c) {
 
 } // namespace
 
-TEST_CASE("pipelines: who has been cut off from the next stage alone loses"
-          " nothing of what it hands on") {
+TEST_CASE("pipelines: a stage that loses only its link to the next stage loses"
+          " no batch") {
   virtual_cluster c{3, in_parts(2), ten_ms};
   auto nodes = cut_off(c);
-  SUBCASE("for a while") {
+  SUBCASE("the link returns after 3 s") {
     c.advance(3s);
     part(c, nodes[0], nodes[1], false);
     c.advance(7s);
     CHECK(c.answers() == counts{{ec::ok, 50}});
   }
-  SUBCASE("for long: there is no other way") {
+  SUBCASE("the link stays lost and no other path exists") {
     c.advance(12s);
     CHECK(c.replies.size() == 50);
     for (auto& [status, n] : c.answers())
@@ -55,12 +55,11 @@ TEST_CASE("pipelines: who has been cut off from the next stage alone loses"
   CHECK(queue_of(c).running == 0);
 }
 
-TEST_CASE(
-  "P3: a stage that hears of the next one's death before the router does"
-  " keeps what it has for another") {
+TEST_CASE("P3: a stage that detects the loss of the next stage before the"
+          " router keeps its batches for another replica") {
   virtual_cluster c{3, in_parts(2), ten_ms};
   auto nodes = cut_off(c);
-  c.advance(400ms); // they have given each other up by now, 100 ms ago at most
+  c.advance(400ms); // by now both nodes gave each other up, at most 100 ms ago
   c.kill(nodes[1]);
   c.advance(9s);
   CHECK(c.answers() == counts{{ec::ok, 50}});
@@ -68,8 +67,8 @@ TEST_CASE(
   CHECK(queue_of(c).running == 0);
 }
 
-TEST_CASE("P3: what does not reach one replica of the next part goes on through"
-          " another") {
+TEST_CASE("P3: a batch that cannot reach one replica of the next part is"
+          " forwarded to another replica") {
   auto wanted = in_parts(2);
   wanted.replicas_of_parts = {1, 2};
   virtual_cluster c{3, wanted, ten_ms};
@@ -85,8 +84,8 @@ TEST_CASE("P3: what does not reach one replica of the next part goes on through"
   c.advance(9s);
   CHECK(c.answers() == counts{{ec::ok, 100}});
   CHECK(all_are_right(c));
-  // Nothing that it held was run again: as often as there are requests, but for
-  // what was on its way and those few that try whether the link is back.
+  // No held batch ran again. Only batches in transit and the few batches that
+  // probe the link add to the number of requests.
   CHECK(c.executed_on[nodes[0]] <= 102);
   CHECK(c.executed_on[nodes[2]] >= 90);
   part(c, nodes[0], nodes[1], false);
@@ -98,5 +97,5 @@ TEST_CASE("P3: what does not reach one replica of the next part goes on through"
   CHECK(c.executed_on[nodes[1]] >= before + 30); // the link is used again
   CHECK(queue_of(c).running == 0);
   for (auto& r : queue_of(c).replicas)
-    CHECK(r.credit == 2); // none is lost
+    CHECK(r.credit == 2); // no credit was lost
 }

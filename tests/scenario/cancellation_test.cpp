@@ -4,7 +4,7 @@
 #include "tests/support/parts.hpp"
 
 /// \file
-/// What becomes of requests that nobody waits for any more.
+/// Cancelled and expired requests.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -19,7 +19,8 @@ model_settings one_a_batch() {
 
 } // namespace
 
-TEST_CASE("gateway: a cancelled request is answered once, as cancelled") {
+TEST_CASE("gateway: a cancelled request gets exactly one answer with status"
+          " cancelled") {
   virtual_cluster c{1, want(1), ten_ms};
   c.request(1);
   c.advance(2ms);
@@ -28,7 +29,8 @@ TEST_CASE("gateway: a cancelled request is answered once, as cancelled") {
   CHECK(c.answers() == counts{{ec::cancelled, 1}});
 }
 
-TEST_CASE("I6: what a client asked is cancelled when it leaves") {
+TEST_CASE("I6: the requests of a client are cancelled when the client"
+          " disconnects") {
   virtual_cluster c{1, one_a_batch(), ten_ms};
   for (uint64_t i = 1; i <= 10; ++i)
     c.request(i);
@@ -37,12 +39,11 @@ TEST_CASE("I6: what a client asked is cancelled when it leaves") {
   c.tell("./gateway", client_left{{0, "client"}});
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::cancelled, 10}, {ec::ok, 1}});
-  CHECK(c.executions == 2); // the one that ran already, and the other's
+  CHECK(c.executions == 2); // the running one and the last
 }
 
-TEST_CASE(
-  "executor: what is cancelled, or too late, before its turn is not run,"
-  " and holds nothing up") {
+TEST_CASE("executor: a request cancelled or past its deadline before its turn"
+          " is not run and delays no other request") {
   virtual_cluster c{1, one_a_batch(), ten_ms};
   c.request(1);
   SUBCASE("cancelled") {
@@ -52,7 +53,7 @@ TEST_CASE(
     c.advance(9ms);
     CHECK(c.answers() == counts{{ec::ok, 1}, {ec::cancelled, 1}});
   }
-  SUBCASE("too late") {
+  SUBCASE("past its deadline") {
     c.request(2, c.ask(), 5ms);
     c.advance(11ms);
     CHECK(c.answers() == counts{{ec::ok, 1}, {ec::deadline_exceeded, 1}});
@@ -61,13 +62,14 @@ TEST_CASE(
   c.advance(11ms);
   CHECK(c.replies[3].at(0).status == ec::ok);
   CHECK(c.executions == 2);
-  for (uint64_t id = 4; id <= 20; ++id) // no credit is lost with it
+  for (uint64_t id = 4; id <= 20; ++id) // its credit returns
     c.request(id);
   c.advance(1s);
   CHECK(c.answers()[ec::ok] == 19);
 }
 
-TEST_CASE("monitor: a device tells how long it has run on in vain") {
+TEST_CASE("monitor: a device reports the run time of a batch after its deadline"
+          " or cancellation") {
   virtual_cluster c{1, one_a_batch(), {50ms, 60s}};
   auto overdue = [&] {
     auto x = c.ask_actor<node_load, monitor_actor>("w1/monitor", get_load{});
@@ -90,7 +92,8 @@ TEST_CASE("monitor: a device tells how long it has run on in vain") {
   CHECK(overdue() == 0us);
 }
 
-TEST_CASE("monitor: what waits behind something long is not run in vain") {
+TEST_CASE("monitor: a batch that waits behind a long batch does not count as"
+          " overdue") {
   auto wanted = one_a_batch();
   wanted.policy.overlap = 2;
   virtual_cluster c{1, wanted, {50ms, 60s}};
@@ -103,7 +106,8 @@ TEST_CASE("monitor: what waits behind something long is not run in vain") {
   CHECK(x->devices.at(0).overdue == 0us);
 }
 
-TEST_CASE("P15: that requests took too long is not held against their model") {
+TEST_CASE("P15: ends of a process caused by slow requests do not quarantine the"
+          " model") {
   for (bool excused : {true, false}) {
     CAPTURE(excused);
     virtual_cluster c{1, one_a_batch(), ten_ms};
@@ -114,12 +118,12 @@ TEST_CASE("P15: that requests took too long is not held against their model") {
           ++ends;
         }
     c.request(1);
-    c.advance(500ms); // soon after four such ends
+    c.advance(500ms); // shortly after four ends of the process
     CHECK(c.answers() == counts{{excused ? ec::ok : ec::unavailable, 1}});
   }
 }
 
-TEST_CASE("executor: what a gateway that is gone had asked for is not begun") {
+TEST_CASE("executor: requests of a lost gateway are not started") {
   virtual_cluster c{1, one_a_batch(), ten_ms};
   for (uint64_t id = 1; id <= 3; ++id)
     c.request(id);
@@ -129,7 +133,8 @@ TEST_CASE("executor: what a gateway that is gone had asked for is not begun") {
   CHECK(c.executions == 1); // the one that ran already
 }
 
-TEST_CASE("replica: a batch is run while one of its requests is waited for") {
+TEST_CASE("replica: a batch is run if at least one of its requests is not"
+          " cancelled") {
   auto wanted = want(1);
   wanted.policy.batch = 2;
   wanted.policy.batch_delay = 1ms;
@@ -143,8 +148,8 @@ TEST_CASE("replica: a batch is run while one of its requests is waited for") {
   CHECK(c.executions == 4);
 }
 
-TEST_CASE("P1: what is cancelled, or too late, between two stages is not run"
-          " by the next") {
+TEST_CASE("P1: a request cancelled or past its deadline between two stages is"
+          " not run by the next stage") {
   virtual_cluster c{2, in_parts(2), ten_ms};
   auto nodes = nodes_of(c, 2);
   REQUIRE(nodes.size() == 2);
@@ -155,7 +160,7 @@ TEST_CASE("P1: what is cancelled, or too late, between two stages is not run"
     c.advance(20ms);
     CHECK(c.answers() == counts{{ec::cancelled, 1}});
   }
-  SUBCASE("too late") {
+  SUBCASE("past its deadline") {
     c.request(1, marked(c, 1), 4ms);
     c.advance(20ms);
     CHECK(c.answers() == counts{{ec::deadline_exceeded, 1}});
@@ -163,24 +168,24 @@ TEST_CASE("P1: what is cancelled, or too late, between two stages is not run"
   CHECK(c.executed_on[nodes[0]] == 1);
   CHECK(c.executed_on[nodes[1]] == 0);
   c.replies.clear();
-  send(c, 2, 21); // no credit is lost with it
+  send(c, 2, 21); // its credit returns
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::ok, 20}});
   CHECK(queue_of(c).running == 0);
 }
 
-TEST_CASE("P1: what is cancelled when it waits at its last stage is not run"
+TEST_CASE("P1: a request cancelled while it waits at the last stage is not run"
           " there") {
   virtual_cluster c{2, in_parts(2), ten_ms};
   auto nodes = nodes_of(c, 2);
   REQUIRE(nodes.size() == 2);
   send(c, 1, 4);
-  c.advance(11ms); // the second is at its last stage
+  c.advance(11ms); // the second request is at the last stage
   c.node(nodes[1]).pause();
-  c.advance(15ms); // the others are on their way there
+  c.advance(15ms); // the others are in transit to the last stage
   c.node(nodes[1]).resume();
   c.advance(1ms);
-  c.cancel(4); // behind the third
+  c.cancel(4); // request 4 waits behind request 3
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::ok, 3}, {ec::cancelled, 1}});
   CHECK(c.executed_on[nodes[0]] == 4);

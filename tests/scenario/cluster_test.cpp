@@ -7,9 +7,7 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE(
-  "I4: a result that waited for a gateway that hung is no success when its"
-  " deadline has passed") {
+TEST_CASE("I4: a late result for a hung gateway is not a success") {
   virtual_cluster c{1, want(1), ten_ms};
   c.request(1, c.ask(), 15ms);
   c.advance(5ms);
@@ -21,7 +19,7 @@ TEST_CASE(
   CHECK(c.answers() == counts{{ec::deadline_exceeded, 1}});
 }
 
-TEST_CASE("scenario: a wanted model is deployed, ready and answers") {
+TEST_CASE("scenario: a configured model is deployed and answers") {
   virtual_cluster c{2, want(2), ten_ms};
   c.request(1);
   c.advance(9ms);
@@ -34,9 +32,10 @@ TEST_CASE("scenario: a wanted model is deployed, ready and answers") {
   CHECK(y.outputs[0].value.extents == shape{1, 2});
 }
 
-TEST_CASE("router: what queues up while replicas are busy becomes a batch") {
+TEST_CASE("router: requests queued while replicas are busy form a batch") {
   virtual_cluster c{1, want(1), ten_ms};
-  // Two go at once and alone: the replica has a batch that runs and one next.
+  // Two requests are dispatched at once and alone: one running batch and one
+  // next.
   for (uint64_t i = 1; i <= 12; ++i) {
     c.request(i);
     c.drain();
@@ -48,7 +47,7 @@ TEST_CASE("router: what queues up while replicas are busy becomes a batch") {
   CHECK(c.replies[12][0].execute == 19ms);
 }
 
-TEST_CASE("P1: a request nobody answers is deadline_exceeded at its deadline") {
+TEST_CASE("P1: a request without an answer ends at its deadline") {
   virtual_cluster c{1, want(1), ten_ms};
   c.kill("w1");
   c.request(1, c.ask(), 500ms);
@@ -58,7 +57,7 @@ TEST_CASE("P1: a request nobody answers is deadline_exceeded at its deadline") {
   CHECK(c.answers() == counts{{ec::deadline_exceeded, 1}});
 }
 
-TEST_CASE("replicas: one that failed is shown for a minute") {
+TEST_CASE("replicas: a failed replica is listed for one minute") {
   virtual_cluster c{1, want(1), ten_ms};
   auto failed = [&] {
     auto status = *c.ask_actor<node_status, supervisor_actor>("w1/supervisor",
@@ -74,7 +73,7 @@ TEST_CASE("replicas: one that failed is shown for a minute") {
   CHECK(failed() == 0);
 }
 
-TEST_CASE("P3: when a node is cut off its requests are run elsewhere") {
+TEST_CASE("P3: requests of a node that is cut off run on another node") {
   virtual_cluster c{2, want(2), ten_ms};
   for (uint64_t i = 1; i <= 40; ++i)
     c.request(i);
@@ -84,7 +83,7 @@ TEST_CASE("P3: when a node is cut off its requests are run elsewhere") {
   CHECK(c.answers() == counts{{ec::ok, 40}});
 }
 
-TEST_CASE("P15: a request whose replica is lost twice is answered poison") {
+TEST_CASE("P15: a request that lost its replica twice is answered poison") {
   virtual_cluster c{2, want(2), ten_ms};
   c.request(1);
   c.advance(2ms);
@@ -97,8 +96,8 @@ TEST_CASE("P15: a request whose replica is lost twice is answered poison") {
   CHECK(y.error.find("which had failed before") != std::string::npos);
 }
 
-TEST_CASE("P15: inputs that ended their model's process twice are refused from"
-          " then on, and no others") {
+TEST_CASE("P15: inputs that ended the process of their model twice are refused"
+          " and others are not") {
   virtual_cluster c{2, want(2), ten_ms};
   auto break_processes = [&](double part) {
     for (auto name : {"w1", "w2"})
@@ -111,16 +110,17 @@ TEST_CASE("P15: inputs that ended their model's process twice are refused from"
   CHECK(c.replies[1][0].status == ec::poison);
   c.request(2);
   c.advance(5ms);
-  REQUIRE(c.replies[2].size() == 1); // before it could have run
+  REQUIRE(c.replies[2].size() == 1); // before the request could have run
   CHECK(c.replies[2][0].status == ec::poison);
   break_processes(0);
   c.request(3, c.ask(2));
   c.advance(50ms);
-  REQUIRE(c.replies[3].size() == 1); // no process was lost meanwhile
+  REQUIRE(c.replies[3].size() == 1); // no process was lost in the meantime
   CHECK(c.replies[3][0].status == ec::ok);
 }
 
-TEST_CASE("P15: who only waited where a process ended has not been tried yet") {
+TEST_CASE("P15: a request that was only queued when a process ended is not"
+          " counted as tried") {
   auto wanted = want(1);
   wanted.policy.batch = 1;
   virtual_cluster c{1, wanted, ten_ms};
@@ -134,13 +134,13 @@ TEST_CASE("P15: who only waited where a process ended has not been tried yet") {
   CHECK(c.answers() == counts{{ec::ok, 2}});
 }
 
-TEST_CASE("I5: what must not be run twice is not, when its replica is lost") {
+TEST_CASE("I5: a request that may run once is not repeated after a loss") {
   auto wanted = want(2);
   bool idempotent = true;
-  SUBCASE("as the model says") {
+  SUBCASE("set by the model") {
     wanted.policy.retry = retry_policy::never;
   }
-  SUBCASE("as the request says") {
+  SUBCASE("set by the request") {
     idempotent = false;
   }
   virtual_cluster c{2, wanted, ten_ms};
@@ -153,7 +153,7 @@ TEST_CASE("I5: what must not be run twice is not, when its replica is lost") {
   auto& y = c.replies[1][0];
   CHECK(y.status == ec::unavailable);
   CHECK(y.error.find("must not be run twice") != std::string::npos);
-  CHECK(c.executions == 0); // the one that was lost, and no other
+  CHECK(c.executions == 0); // not run after the loss
 }
 
 TEST_CASE("router: a full queue answers overloaded with a retry-after") {
@@ -164,12 +164,13 @@ TEST_CASE("router: a full queue answers overloaded with a retry-after") {
   for (uint64_t i = 1; i <= 10; ++i)
     c.request(i);
   c.advance(1s);
-  // Two at the replica, five in the queue.
+  // Two requests are at the replica and five in the queue.
   CHECK(c.answers() == counts{{ec::ok, 7}, {ec::overloaded, 3}});
   CHECK(c.replies[10][0].retry_after > 0us);
 }
 
-TEST_CASE("router: what cannot be done in time is dropped before it is run") {
+TEST_CASE("router: a request that cannot finish before its deadline is dropped"
+          " before it runs") {
   auto wanted = want(1);
   wanted.policy.batch = 1;
   virtual_cluster c{1, wanted, ten_ms};
@@ -182,7 +183,7 @@ TEST_CASE("router: what cannot be done in time is dropped before it is run") {
   CHECK(found[ec::ok] + found[ec::overloaded] == 10);
 }
 
-TEST_CASE("placement: replicas of a lost node come up on another") {
+TEST_CASE("placement: replicas of a lost node are started on another node") {
   virtual_cluster c{2, want(2), ten_ms};
   c.kill("w2");
   c.advance(1s);
@@ -198,13 +199,13 @@ TEST_CASE("placement: replicas of a lost node come up on another") {
   CHECK(c.replies[5][0].status == ec::ok);
 }
 
-TEST_CASE("registry: what an operator sets is done and outlives the"
-          " controller's crash") {
+TEST_CASE("registry: a setting of an operator takes effect and survives a crash"
+          " of the controller") {
   virtual_cluster c{1, want(1), ten_ms};
   REQUIRE(c.ask_actor<ack, registry_actor>("./registry",
                                            set_model{want(3), false, {}}));
   c.advance(1s);
-  // The whole group of the controller falls and rises.
+  // All actors of the controller restart together.
   c.crash("./placement");
   c.advance(5s);
   auto list =
@@ -215,7 +216,7 @@ TEST_CASE("registry: what an operator sets is done and outlives the"
   CHECK(list->models[0].ready == 3);
 }
 
-TEST_CASE("registry: a change of what is not there any more is refused") {
+TEST_CASE("registry: a change based on outdated settings is refused") {
   virtual_cluster c{1, want(1), ten_ms};
   auto change = [&](model_settings from, model_settings to) {
     return c.ask_actor<ack, registry_actor>("./registry",
@@ -233,12 +234,12 @@ TEST_CASE("registry: a change of what is not there any more is refused") {
   CHECK(change(distrusted, want(3)));
 }
 
-TEST_CASE("P1: a crashed gateway leaves nobody waiting, and its replicas find"
-          " the new one") {
+TEST_CASE("P1: requests of a crashed gateway are settled and its replicas"
+          " connect to the new gateway") {
   virtual_cluster c{1, want(1), ten_ms};
   c.request(1);
   c.advance(2ms);
-  c.request(2); // lies in its mailbox when it dies
+  c.request(2); // in the mailbox of the gateway at its crash
   c.crash("./gateway");
   c.advance(1s);
   for (uint64_t id : {1, 2}) {
@@ -251,8 +252,8 @@ TEST_CASE("P1: a crashed gateway leaves nobody waiting, and its replicas find"
   CHECK(c.replies[3][0].status == ec::ok);
 }
 
-TEST_CASE("supervisor: an exhausted budget takes the node out of service, with"
-          " the reason kept") {
+TEST_CASE("supervisor: an exhausted restart budget takes the node out of"
+          " service and keeps the reason") {
   virtual_cluster c{1, want(1), ten_ms};
   for (int i = 0; i < 6; ++i) {
     c.crash("./gateway");
@@ -263,8 +264,8 @@ TEST_CASE("supervisor: an exhausted budget takes the node out of service, with"
   CHECK(reason.find("gateway crashed more than 5 times in a minute") == 0);
 }
 
-TEST_CASE("replica: one that cannot start leaves its device and neighbours"
-          " alone") {
+TEST_CASE("replica: a replica that cannot start does not disturb its device and"
+          " neighbours") {
   virtual_cluster c{1, want(1), ten_ms};
   set_model broken;
   broken.settings.model = "broken";
@@ -285,9 +286,7 @@ TEST_CASE("replica: one that cannot start leaves its device and neighbours"
   CHECK(state_of("broken") == replica_condition::failed);
 }
 
-TEST_CASE(
-  "P15: a model in quarantine that is unloaded and loaded again is tried"
-  " at once") {
+TEST_CASE("P15: a quarantined model that is loaded anew starts at once") {
   virtual_cluster c{1, want(1), ten_ms};
   auto set = [&](uint64_t replicas) {
     set_model x;
@@ -312,8 +311,8 @@ TEST_CASE(
   CHECK(starts() == before + 1);
 }
 
-TEST_CASE("gateway: a model that nobody serves any more makes room for another"
-          " when there are as many as may be") {
+TEST_CASE("gateway: at the limit of models a model without replicas is replaced"
+          " by a new model") {
   gateway_config limits;
   limits.max_models = 1;
   virtual_cluster c{1, want(1), ten_ms, limits};
@@ -342,9 +341,8 @@ TEST_CASE("gateway: a model that nobody serves any more makes room for another"
   CHECK(status_of(4, "m") == ec::unknown_model);
 }
 
-TEST_CASE(
-  "router: a slow spell does not keep a free replica from what it can do"
-  " in time") {
+TEST_CASE("router: after slow batches a free replica still gets requests that"
+          " it can finish in time") {
   virtual_cluster c{1, want(1), ten_ms};
   auto ask = [&](uint64_t id, int64_t rows, microseconds deadline) {
     c.request(id, c.ask(rows), deadline);
@@ -352,24 +350,24 @@ TEST_CASE(
     return c.replies[id][0].status;
   };
   for (uint64_t id = 1; id <= 5; ++id)
-    REQUIRE(ask(id, 500, 10s) == ec::ok); // half a second each
+    REQUIRE(ask(id, 500, 10s) == ec::ok); // 500 ms each
   for (uint64_t id = 6; id <= 10; ++id)
     CHECK(ask(id, 1, 50ms) == ec::ok);
 }
 
-TEST_CASE("P1: whoever asks a gateway that ends is told so, early or late") {
+TEST_CASE("P1: a gateway that shuts down answers unavailable") {
   virtual_cluster c{1, want(1), ten_ms};
   c.request(1);
   c.drain();
   REQUIRE(c.ask_actor<ack, supervisor_actor>("./supervisor", drain{}));
   c.request(2);
-  c.advance(12ms); // the gateway has ended, its node not yet
+  c.advance(12ms); // the gateway has ended, but not its node
   c.request(3);
   c.drain();
   CHECK(c.answers() == counts{{ec::ok, 1}, {ec::unavailable, 2}});
 }
 
-TEST_CASE("router: a request nobody waits for is not run again") {
+TEST_CASE("router: a request past its deadline is not run again") {
   virtual_cluster c{3, want(3), {50ms, 1s, 1ms}};
   c.request(1, c.ask(), 500ms);
   c.advance(600ms);
@@ -379,7 +377,7 @@ TEST_CASE("router: a request nobody waits for is not run again") {
   CHECK(c.executions == 0);
 }
 
-TEST_CASE("P7: a node obeys no controller older than its last") {
+TEST_CASE("P7: a node refuses orders of a controller older than its own") {
   virtual_cluster c{1, want(0), ten_ms};
   auto order = [&](uint64_t epoch, uint64_t sequence,
                    const std::string& replica) {
@@ -398,7 +396,7 @@ TEST_CASE("P7: a node obeys no controller older than its last") {
     return std::any_of(status->replicas.begin(), status->replicas.end(),
                        [&](auto& r) { return r.what.replica == replica; });
   };
-  constexpr uint64_t later = 1'000'000'000; // than this cluster's own
+  constexpr uint64_t later = 1'000'000'000; // than the epoch here
   CHECK(order(later, 1, "m.1.101"));
   CHECK_FALSE(order(later - 1, 5, "m.1.102"));
   CHECK_FALSE(order(later, 1, "m.1.103"));
@@ -417,8 +415,8 @@ TEST_CASE("registry: settings beyond their limits are refused by name") {
         == "replicas: expected between 0 and 10000, found 20000");
 }
 
-TEST_CASE(
-  "P10: a request that could never be held is too large, not overload") {
+TEST_CASE("P10: a request larger than the limit of the gateway is refused as"
+          " too_large and not as overloaded") {
   gateway_config limits;
   limits.max_client_bytes = {8};
   virtual_cluster c{1, want(1), ten_ms, limits};
@@ -427,7 +425,7 @@ TEST_CASE(
   CHECK(c.answers() == counts{{ec::too_large, 1}});
 }
 
-TEST_CASE("gateway: an id that is open already is refused") {
+TEST_CASE("gateway: a request with the id of an open request is refused") {
   virtual_cluster c{1, want(1), ten_ms};
   c.request(1);
   c.request(1);
@@ -439,7 +437,7 @@ TEST_CASE("gateway: an id that is open already is refused") {
 
 TEST_CASE("P10: one client cannot fill the gateway with its bytes") {
   gateway_config limits;
-  limits.max_client_bytes = {40}; // an input has 16
+  limits.max_client_bytes = {40}; // an input has 16 bytes
   virtual_cluster c{1, want(1), ten_ms, limits};
   for (uint64_t i = 1; i <= 3; ++i)
     c.request(i);
@@ -447,13 +445,13 @@ TEST_CASE("P10: one client cannot fill the gateway with its bytes") {
   c.advance(100ms);
   CHECK(c.answers() == counts{{ec::ok, 3}, {ec::overloaded, 1}});
   CHECK(c.replies[3][0].status == ec::overloaded);
-  // What was answered makes room again.
+  // Answered requests free their bytes.
   c.request(5);
   c.advance(100ms);
   CHECK(c.replies[5][0].status == ec::ok);
 }
 
-TEST_CASE("monitor: tells how busy devices and replicas were") {
+TEST_CASE("monitor: the utilisation of devices and replicas is reported") {
   virtual_cluster c{1, want(1), ten_ms};
   for (uint64_t i = 1; i <= 150; ++i) {
     c.request(i);
@@ -469,7 +467,7 @@ TEST_CASE("monitor: tells how busy devices and replicas were") {
   CHECK(x.replicas[0].batch == doctest::Approx(1));
 }
 
-TEST_CASE("monitor: one that was restarted knows everything again") {
+TEST_CASE("monitor: a restarted monitor reports all devices again") {
   virtual_cluster c{1, want(1), ten_ms};
   c.crash("w1/monitor");
   c.advance(4s);
@@ -478,7 +476,7 @@ TEST_CASE("monitor: one that was restarted knows everything again") {
   CHECK(x.replicas.size() == 1);
 }
 
-TEST_CASE("P20: the same run twice gives the same answers at the same times") {
+TEST_CASE("P20: two runs with one seed give equal answers at equal times") {
   auto run = [] {
     virtual_cluster c{3, want(3), ten_ms};
     std::vector<std::tuple<uint64_t, microseconds, std::string>> out;

@@ -8,7 +8,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// What the workers' devices hold.
+/// Memory in use on the devices of the workers, in bytes.
 uint64_t memory_of(virtual_cluster& c, size_t workers) {
   uint64_t n = 0;
   for (size_t i = 1; i <= workers; ++i)
@@ -19,11 +19,11 @@ uint64_t memory_of(virtual_cluster& c, size_t workers) {
 
 } // namespace
 
-TEST_CASE("FP-24: parts become whole replicas where they are while they serve,"
-          " and no request is lost or run twice") {
+TEST_CASE("FP-24: parts become whole replicas on their devices while they serve"
+          " without a lost or repeated request") {
   auto wanted = in_parts(3);
   wanted.complete = true;
-  // A third of it is loaded in 2 s, the rest in 4 s.
+  // A third of the model loads in 2 s, the rest in 4 s.
   virtual_cluster c{3, wanted, emulation{6s, 9ms, 1ms}};
   c.advance(500ms);
   REQUIRE(queue_of(c).replicas.size() == 3);
@@ -53,7 +53,7 @@ TEST_CASE("FP-24: parts become whole replicas where they are while they serve,"
     CHECK(c.executed_on[node] == doctest::Approx(30).epsilon(0.2));
 }
 
-TEST_CASE("FP-24: a part that is evicted is not completed any more") {
+TEST_CASE("FP-24: the completion of a part stops when the part is evicted") {
   auto wanted = in_parts(2);
   wanted.complete = true;
   virtual_cluster c{2, wanted, emulation{6s, 9ms, 1ms}};
@@ -67,19 +67,19 @@ TEST_CASE("FP-24: a part that is evicted is not completed any more") {
     CHECK((*c.ask_actor<node_status, supervisor_actor>(
              std::string{name} + "/supervisor", get_status{}))
             .replicas.empty());
-  c.advance(2s); // it is told again only then
+  c.advance(2s); // placement sends the order again only then
   CHECK(memory_of(c, 2) == 0);
 }
 
-TEST_CASE("FP-24: parts that are lost are there again at once where none can be"
-          " completed") {
+TEST_CASE("FP-24: lost parts are started again at once on devices where"
+          " completion has failed") {
   auto wanted = in_parts(2);
   wanted.complete = true;
   virtual_cluster c{2, wanted, emulation{6s, 9ms, 1ms}};
   c.advance(1s); // the parts are ready
   for (auto name : {"w1", "w2"})
     c.node(name).faults().failing_loads = 1;
-  c.advance(22s); // its fifth failure: for eight seconds nothing is completed
+  c.advance(22s); // fifth failure: no completion for 8 s
   c.start_spare();
   c.advance(1s);
   c.kill("w2");
@@ -90,11 +90,12 @@ TEST_CASE("FP-24: parts that are lost are there again at once where none can be"
   CHECK(c.answers() == counts{{ec::ok, 20}});
 }
 
-TEST_CASE("FP-24: what a whole replica and the part that it completes share is"
-          " there once") {
+TEST_CASE("FP-24: a whole replica and the part that it replaces share one copy"
+          " of their weights") {
   auto wanted = in_parts(2);
   wanted.complete = true;
-  // Whole ones are ready after 9.9 s; a request keeps the parts that it needs.
+  // Whole replicas are ready after 9.9 s. An open request keeps the parts that
+  // it needs.
   virtual_cluster c{2, wanted, emulation{7800ms, 2s, 1ms}};
   c.advance(5400ms);
   auto parts = memory_of(c, 2);

@@ -21,8 +21,8 @@ std::string far_model(const std::string& more = "") {
          + more;
 }
 
-/// A run in which w-1 had a replica of 125 MB ready, with bytes from `source`,
-/// `after` the decision.
+/// Violations of a run in which a replica of 125 MB on w-1 was ready `after`
+/// the decision, with bytes from `source`.
 std::vector<violation> audited(const std::string& source, microseconds after) {
   auto what = scenario_of(far_model());
   auto audit = make_conservation(what);
@@ -38,8 +38,8 @@ std::vector<violation> audited(const std::string& source, microseconds after) {
 
 } // namespace
 
-TEST_CASE("conservation: the store's link carries the model once for each chain"
-          " and is full meanwhile") {
+TEST_CASE("conservation: the link of the store carries the model once per chain"
+          " at full rate") {
   auto what = scenario_of(far_model());
   auto run = run_of(what);
   auto links = summarise(what, 1, run).links;
@@ -50,9 +50,9 @@ TEST_CASE("conservation: the store's link carries the model once for each chain"
   CHECK(store->utilisation == doctest::Approx(1.0 / 20).epsilon(1e-3));
 }
 
-TEST_CASE(
-  "conservation: a host that is slowed down for a while has less room") {
-  // A fifth of 10 Gbit/s for half of the run.
+TEST_CASE("conservation: the capacity of a host that is slowed down decreases"
+          " for that time") {
+  // 20 % of 10 Gbit/s for half of the run.
   auto what = scenario_of(
     far_model("faults: [{kind: slow, nodes: [w-1], at: 5s, lasts: 10s,"
               " factor: 5}]\n"));
@@ -66,7 +66,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("conservation: a start that is shorter than its bytes take is a"
+TEST_CASE("conservation: a start that ends before its bytes can arrive is a"
           " violation") {
   CHECK(audited("store:store", 1s).empty());
   auto found = audited("store:store", 900ms);
@@ -79,7 +79,7 @@ TEST_CASE("conservation: a start that is shorter than its bytes take is a"
   CHECK(audited("disk", 1us).empty());
 }
 
-TEST_CASE("measures: a model's own deadline may be hours") {
+TEST_CASE("measures: the deadline of a model may be several hours") {
   auto text = std::string{
     "length: 20s\n"
     "hosts:\n"

@@ -8,8 +8,8 @@ using namespace millrace::test;
 
 namespace {
 
-/// One device of four lanes; a batch takes ten milliseconds alone; `law` is
-/// the YAML of its interference, `at_once` how many batches it gets.
+/// One device of four lanes. A batch takes 10 ms alone. `law`: interference as
+/// YAML. `at_once`: number of concurrent batches.
 std::string four_lanes(const std::string& law, size_t at_once) {
   return "length: 10s\n"
          "hosts:\n"
@@ -42,7 +42,7 @@ TEST_CASE(
     size_t batches = 0, right = 0;
     for (auto& x : run.batches) {
       if (x.started < 1s || x.ended > 9s)
-        continue; // all lanes are busy between
+        continue; // all lanes are busy between these times
       ++batches;
       auto took = static_cast<double>((x.ended - x.started).count());
       right += std::abs(took - expected) <= 2;

@@ -12,7 +12,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// By their layers: the names of the replicas that are ready on w1 to wN.
+/// Names of the ready replicas on w1 to wN, by their layers.
 std::map<std::string, std::set<std::string>> groups_on(virtual_cluster& c,
                                                        size_t workers) {
   std::map<std::string, std::set<std::string>> out;
@@ -56,14 +56,14 @@ size_t starts_in(virtual_cluster& c) {
 
 } // namespace
 
-TEST_CASE("pin: the operator's groups stay, over a restart of the controller's"
-          " actors, until unpin") {
+TEST_CASE("pin: groups set by an operator stay until unpin and survive a"
+          " restart of the controller actors") {
   virtual_cluster c{4, follows_load(), ten_ms};
   CHECK(replicas_on(c, 4) == 1);
   pin(c, "m", "whole x3");
   c.advance(2s);
   CHECK(replicas_on(c, 4) == 3);
-  c.advance(20s); // the policy would want fewer
+  c.advance(20s); // without the pin the policy would choose fewer
   CHECK(replicas_on(c, 4) == 3);
   auto scaling =
     *c.ask_actor<scaling_list, autoscaler_actor>("./autoscaler", get_scaling{});
@@ -78,7 +78,7 @@ TEST_CASE("pin: the operator's groups stay, over a restart of the controller's"
   CHECK(replicas_on(c, 4) == 1);
 }
 
-TEST_CASE("pin: it ends when its time is over") {
+TEST_CASE("pin: a pin ends when its time expires") {
   virtual_cluster c{4, follows_load(), ten_ms};
   pin(c, "m", "whole x2", 10s);
   c.advance(9s);
@@ -101,8 +101,8 @@ TEST_CASE("pin: a pin that expires while the controller is down ends when the"
   REQUIRE(!c.ask_actor<ack, registry_actor>("./registry", unpin_model{"m"}));
 }
 
-TEST_CASE("pin: groups that cannot be read, an unknown model and one that is"
-          " not pinned are refused") {
+TEST_CASE("pin: invalid groups and an unknown model and a model without a pin"
+          " are refused") {
   virtual_cluster c{1, follows_load(), ten_ms};
   auto refused = [&](auto x) {
     auto done = c.ask_actor<ack, registry_actor>("./registry", x);
@@ -116,8 +116,8 @@ TEST_CASE("pin: groups that cannot be read, an unknown model and one that is"
   CHECK(refused(unpin_model{"m"}).code == ec::unknown_model);
 }
 
-TEST_CASE("scope: an operator's policy for a scope of several models is kept,"
-          " and one with unknown options is refused") {
+TEST_CASE("scope: the policy of an operator for a scope of several models is"
+          " kept and unknown options are refused") {
   auto model = follows_load();
   model.scaling.policy.clear();
   model.scaling.options.clear();
@@ -142,12 +142,12 @@ TEST_CASE("scope: an operator's policy for a scope of several models is kept,"
   CHECK(done.failure().code == ec::bad_request);
   auto gone = c.ask_actor<ack, registry_actor>(
     "./registry", set_scope{"application/a", std::nullopt});
-  REQUIRE(!gone); // the model needs it
+  REQUIRE(!gone); // the model still uses the policy
   CHECK(gone.failure().text.find("application/a") != std::string::npos);
 }
 
-TEST_CASE("costs: what the profiler knows is part of the snapshot that policies"
-          " get") {
+TEST_CASE("costs: the snapshot for policies contains the measurements of the"
+          " profiler") {
   virtual_cluster c{2, follows_load(), ten_ms};
   profile known;
   known.model = "m";
@@ -166,11 +166,11 @@ TEST_CASE("costs: what the profiler knows is part of the snapshot that policies"
     snapshot = *apply(&snapshot, x.snapshot);
   REQUIRE(snapshot.costs);
   CHECK(snapshot.costs->profiles.contains("m"));
-  CHECK(snapshot.costs->averages.contains("m")); // of how it was loaded
+  CHECK(snapshot.costs->averages.contains("m")); // average load time
 }
 
-TEST_CASE("groups: a model of 16 layers as whole replicas, in 3 and in 8 parts"
-          " at once: each group changes alone, with exact counts of loads") {
+TEST_CASE("groups: whole replicas and groups of 3 and 8 parts of one model"
+          " change independently with exact counts of loads") {
   constexpr size_t workers = 17;
   auto model = follows_load();
   model.model = "deep";
@@ -185,7 +185,7 @@ TEST_CASE("groups: a model of 16 layers as whole replicas, in 3 and in 8 parts"
     loads += more;
     return std::pair{before, groups_on(c, workers)};
   };
-  // The whole replica that runs is one of the two.
+  // The running whole replica is one of the two.
   auto [none, first] = change("whole x2; 3 parts x1; 8 parts x1", 1 + 3 + 8);
   CHECK(first.size() == 1 + 3 + 8);
   auto others_stay = [&](const auto& was, const auto& is,
@@ -212,8 +212,8 @@ TEST_CASE("groups: a model of 16 layers as whole replicas, in 3 and in 8 parts"
   CHECK(c.answers() == counts{{ec::ok, 1}});
 }
 
-TEST_CASE("placement: a proposal that was decided before a model's settings"
-          " changed is rejected, and the policy is asked again") {
+TEST_CASE("placement: a proposal decided before the settings of a model changed"
+          " is rejected and the policy decides again") {
   virtual_cluster c{3, one_by_one(1), ten_ms};
   auto known =
     c.ask_actor<model_list, placement_actor>("./placement", get_models{});
@@ -227,7 +227,7 @@ TEST_CASE("placement: a proposal that was decided before a model's settings"
   proposal x;
   x.scope = "model/m";
   x.epoch = 1;
-  x.snapshot = 1; // of when it was 1 replica
+  x.snapshot = 1; // taken when 1 replica ran
   auto& group = x.groups.emplace_back();
   group.id = "model/m/m/whole";
   group.model = "m";
@@ -238,21 +238,21 @@ TEST_CASE("placement: a proposal that was decided before a model's settings"
   c.tell("./placement", x);
   c.advance(2s);
   CHECK(replicas_on(c, 3) == 2);
-  x.snapshot = 1'000'000; // a later one
+  x.snapshot = 1'000'000; // a later snapshot
   c.tell("./placement", x);
   c.advance(2s);
   CHECK(replicas_on(c, 3) == 3);
 }
 
-TEST_CASE("P13: a gateway takes a replica only from the node to which a"
-          " controller assigned it, and tenants from the controller") {
+TEST_CASE("P13: a gateway accepts a replica only from the node that a"
+          " controller assigned and tenants only from the controller") {
   auto wanted = one_by_one(1);
   wanted.tenants = {"acme"};
   virtual_cluster c{2, wanted, ten_ms};
   auto replicas =
     *c.ask_actor<model_list, placement_actor>("./placement", get_models{});
   REQUIRE(replicas.models.at(0).ready == 1);
-  // Clients of the cluster are of another tenant.
+  // The clients of the cluster belong to another tenant.
   c.request(1);
   c.advance(1s);
   CHECK(c.replies.at(1).at(0).status == ec::unknown_model);
@@ -270,8 +270,8 @@ TEST_CASE("P13: a gateway takes a replica only from the node to which a"
     c.tell("./gateway", x);
     c.advance(1s);
   };
-  announce("m.1.1", "w2");  // of another node
-  announce("m.1.77", "w1"); // of no assignment
+  announce("m.1.1", "w2");  // assigned to another node
+  announce("m.1.77", "w1"); // not assigned
   announce("m.1.77", "w2");
   auto models =
     *c.ask_actor<model_list, placement_actor>("./placement", get_models{});

@@ -19,7 +19,7 @@ loaded_scenario storm_scenario() {
   return scenario_called("storm");
 }
 
-/// A seed that breaks no promise.
+/// Runs a seed and checks that no invariant is violated.
 seed_result check_seed(const loaded_scenario& what, uint64_t seed) {
   auto x = explore_seed(what, seed, {});
   REQUIRE(x);
@@ -30,7 +30,7 @@ seed_result check_seed(const loaded_scenario& what, uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("P1: seeds of a faulty cluster keep every promise") {
+TEST_CASE("P1: explored seeds of a cluster with faults keep all invariants") {
   auto what = storm_scenario();
   for (uint64_t seed = 1; seed <= 24; ++seed) {
     CAPTURE(seed);
@@ -38,21 +38,20 @@ TEST_CASE("P1: seeds of a faulty cluster keep every promise") {
   }
 }
 
-TEST_CASE(
-  "P1: seeds of a faulty cluster whose models travel keep every promise,"
-  " among them what once broke one") {
+TEST_CASE("P1: explored seeds with faults and model transfers keep all"
+          " invariants") {
   auto what = scenario_called("travel");
-  // 115: a cache began anew, and did not know who used what.
+  // 115: a restarted cache did not have the users of its bundles.
   for (uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8, 115}) {
     CAPTURE(seed);
     CHECK(check_seed(what, seed).requests >= 500);
   }
 }
 
-TEST_CASE("P1: a seed that once broke a promise keeps it") {
-  // 17,953,647,560,162: a hello that was on its way when both sides linked
-  // anew; it ended one side of that link, for good. 1,406 and 2,630: a batch
-  // had the number of one that the router before had given up.
+TEST_CASE("P1: a seed that once violated an invariant keeps all invariants") {
+  // 17,953,647,560,162: a hello was in transit when both sides linked again,
+  // and ended one side of the new link permanently. 1,406 and 2,630: a batch
+  // had the number of a batch that the previous router had given up.
   auto what = storm_scenario();
   for (uint64_t seed : {17'953'647'560'162, 1'406l, 2'630l}) {
     CAPTURE(seed);
@@ -60,7 +59,8 @@ TEST_CASE("P1: a seed that once broke a promise keeps it") {
   }
 }
 
-TEST_CASE("P20: a seed does the same twice, another one something else") {
+TEST_CASE("P20: one seed gives the same run twice and another seed gives"
+          " another run") {
   auto what = storm_scenario();
   std::set<uint64_t> hashes;
   for (uint64_t seed = 100; seed < 120; ++seed) {
@@ -73,7 +73,7 @@ TEST_CASE("P20: a seed does the same twice, another one something else") {
   CHECK(hashes.size() == 20);
 }
 
-TEST_CASE("P21: every bug that is planted is found, by who has to find it") {
+TEST_CASE("P21: each planted bug is found by the invariant for it") {
   const std::map<planted_bug, std::set<std::string>> expected{
     {planted_bug::double_answer, {"I1"}},
     {planted_bug::lost_answer, {"I1"}},
@@ -104,7 +104,7 @@ TEST_CASE("P21: every bug that is planted is found, by who has to find it") {
   }
 }
 
-TEST_CASE("P21: who may not give orders is seen without any fault") {
+TEST_CASE("P21: an order without permission is found in a run without faults") {
   exploration how;
   how.bug = planted_bug::open_door;
   how.faults = 0;
@@ -114,7 +114,8 @@ TEST_CASE("P21: who may not give orders is seen without any fault") {
   CHECK(x->violations[0].invariant == "I29");
 }
 
-TEST_CASE("P22: every kind of fault is drawn, and hits open requests") {
+TEST_CASE("P22: exploring draws every kind of fault and each affects open"
+          " requests") {
   auto what = storm_scenario();
   std::map<fault_kind, size_t> kinds;
   size_t faults = 0, hits = 0;

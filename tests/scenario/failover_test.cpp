@@ -14,9 +14,9 @@ using namespace millrace::simulator;
 
 namespace {
 
-/// Five models, each a scope of its own, whose load grows at 5 s so that each
-/// needs two replicas instead of one. The controller is killed at a time and
-/// comes back half a second later.
+/// Five models in five scopes. Their load grows at 5 s, so that each model
+/// needs two replicas. The controller is killed at `killed_at` and restarts 500
+/// ms later.
 std::string five_scopes(const std::string& killed_at, size_t gateways = 1) {
   std::string models, loads;
   for (auto* name : {"a", "b", "c", "d", "e"}) {
@@ -58,7 +58,7 @@ record run(const std::string& text) {
   return notes.take();
 }
 
-/// How often an event came, by the value of one of its fields.
+/// Number of events of one name, by the value of one field.
 std::map<std::string, size_t> count(const record& x, const std::string& event,
                                     const char* field) {
   std::map<std::string, size_t> out;
@@ -70,8 +70,8 @@ std::map<std::string, size_t> count(const record& x, const std::string& event,
 
 } // namespace
 
-TEST_CASE("failover: whenever a controller is lost in a scale-up, the next one"
-          " evicts nothing, starts nothing twice and leaves nothing behind") {
+TEST_CASE("failover: after the loss of a controller at any time in a scale-up"
+          " the next evicts no replica and starts none twice") {
   for (int at = 5000; at <= 8000; at += 150) {
     CAPTURE(at);
     auto found = run(five_scopes(std::to_string(at) + "ms"));
@@ -86,11 +86,11 @@ TEST_CASE("failover: whenever a controller is lost in a scale-up, the next one"
   }
 }
 
-TEST_CASE("failover: replicas that run keep their groups, and a new controller"
-          " does not scale down before it has seen a full window") {
+TEST_CASE("failover: running replicas keep their groups and a new controller"
+          " scales down only after one full window") {
   auto found = run(five_scopes("9s"));
   CHECK(count(found, "placement.evict", "replica").empty());
-  // Before it knows any node it may decide for less, to no effect.
+  // A controller without nodes may decide for fewer replicas, without effect.
   std::map<std::string, uint64_t> last;
   for (auto& e : found.events)
     if (e.what.starts_with("autoscaler.scaled ") && e.at > 9s)
@@ -100,9 +100,8 @@ TEST_CASE("failover: replicas that run keep their groups, and a new controller"
     CHECK_MESSAGE(x.second == 2, x.first);
 }
 
-TEST_CASE(
-  "scaling: one, two and five gateways with the same load reach the same"
-  " numbers") {
+TEST_CASE("scaling: the replica counts do not depend on the number of"
+          " gateways") {
   for (size_t gateways : {1, 2, 5}) {
     CAPTURE(gateways);
     auto found = run(five_scopes("", gateways));

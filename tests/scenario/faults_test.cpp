@@ -8,8 +8,8 @@ namespace {
 
 using namespace millrace::simulator;
 
-/// Two workers with a replica each, or one on the first; 100 requests per
-/// second for 20 s, or as long.
+/// Two workers with one replica each, or one replica on the first worker. 100
+/// requests per second for `length`.
 std::string two_workers(const std::string& faults, int replicas = 2,
                         const std::string& length = "20s") {
   return "length: " + length
@@ -29,7 +29,7 @@ std::string two_workers(const std::string& faults, int replicas = 2,
          + faults + "]\n";
 }
 
-/// Answers of one kind among those sent between two points of the run.
+/// Number of answers with a status, for requests sent between two times.
 size_t answers(const record& run, ec status, microseconds from,
                microseconds to) {
   size_t n = 0;
@@ -68,38 +68,38 @@ record with(const std::string& faults, int replicas = 2,
 
 } // namespace
 
-TEST_CASE("fault: without one every request is answered") {
+TEST_CASE("fault: a run without faults answers every request") {
   auto run = with("");
   CHECK(run.requests.size() > 1800);
   CHECK(share_ok(run, 0s, 20s) == 1);
 }
 
-TEST_CASE("fault kill: its requests are run elsewhere, its replicas come up"
-          " again") {
+TEST_CASE("fault kill: requests of a killed node are run on another node and"
+          " its replicas start again") {
   auto run = with("{kind: kill, nodes: [w-1], at: 5s, lasts: 2s}");
   CHECK(share_ok(run, 0s, 20s) == 1);
   CHECK(events(run, "router.replica_lost") >= 1);
   CHECK(events(run, "simulator.started node=w-1") == 2);
-  // Noticed when the connection breaks, long before a missing beat would.
+  // The broken connection is detected long before a missing heartbeat.
   CHECK(slowest(run, 4900ms, 5100ms) < 0.1);
 }
 
-TEST_CASE("P4: fault hang: silence is noticed, and what was there is run"
-          " elsewhere") {
+TEST_CASE("P4: fault hang: a silent node is given up and its requests are run"
+          " on another node") {
   auto run = with("{kind: hang, nodes: [w-1], at: 5s, lasts: 3s}");
   CHECK(events(run, "bus.peer_down node=front peer=w-1 reason=silent") == 1);
-  // Requests at the hung worker wait for its second to be over: some are late.
+  // Requests at the hung worker wait until its 1 s timeout; some are late.
   CHECK(share_ok(run, 4900ms, 6100ms) > 0.4);
   CHECK(share_ok(run, 6200ms, 20s) == 1);
 }
 
-TEST_CASE(
-  "P5: a controller that stood still or was cut off starts nothing twice") {
+TEST_CASE("P5: a controller that was paused or cut off starts no replica"
+          " twice") {
   for (std::string kind : {"hang", "partition"})
     for (std::string lasts : {"450ms", "3s"}) {
       CAPTURE(kind);
       CAPTURE(lasts);
-      // The second worker is heard later than the first.
+      // The second worker reports later than the first.
       auto run =
         with("{kind: " + kind + ", nodes: [front], at: 5s, lasts: " + lasts
              + "}, {kind: delay, nodes: [w-2], at: 4s, lasts: 6s,"
@@ -109,8 +109,8 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("P5: a controller of a hundred nodes knows within two seconds what"
-          " there is, and starts nothing twice") {
+TEST_CASE("P5: a new controller of 100 nodes learns all replicas within 2 s and"
+          " starts none twice") {
   auto run = run_of(scenario_of(
     "length: 20s\n"
     "warm_up: 10s\n"
@@ -124,7 +124,7 @@ TEST_CASE("P5: a controller of a hundred nodes knows within two seconds what"
     "workload: [{model: m, rate: 500, deadline: 500ms}]\n"
     "faults:\n"
     "  - {kind: kill, nodes: [ctl], at: 5s, lasts: 5s}\n"
-    // It has to know by then who has one, and who has none.
+    // By then the controller must have the replicas of all nodes.
     "  - {kind: kill, nodes: [w-1], at: 12s, lasts: 8s}\n"));
   CHECK(share_ok(run, 0s, 20s) == 1);
   CHECK(run.replicas.size() == 98);
@@ -138,13 +138,14 @@ TEST_CASE("P5: a controller of a hundred nodes knows within two seconds what"
   CHECK(last < 13s);
 }
 
-TEST_CASE("fault hang: a short one costs its time and nothing else") {
+TEST_CASE("fault hang: a hang shorter than the heartbeat timeout loses no"
+          " request") {
   auto run = with("{kind: hang, nodes: [w-1], at: 5s, lasts: 200ms}");
   CHECK(events(run, "bus.peer_down") == 0);
   CHECK(share_ok(run, 0s, 20s) == 1);
 }
 
-TEST_CASE("fault slow: its devices take longer for so long") {
+TEST_CASE("fault slow: devices are slower for the duration of the fault") {
   auto run =
     with("{kind: slow, nodes: [w-1, w-2], at: 5s, lasts: 5s, factor: 10}");
   CHECK(slowest(run, 1s, 4s) < 0.03);
@@ -152,7 +153,8 @@ TEST_CASE("fault slow: its devices take longer for so long") {
   CHECK(slowest(run, 11s, 20s) < 0.03);
 }
 
-TEST_CASE("fault partition: who is cut off is given up and comes back") {
+TEST_CASE("fault partition: a node that is cut off is given up and joins again"
+          " afterwards") {
   auto run = with("{kind: partition, nodes: [w-1], at: 5s, lasts: 5s}");
   CHECK(events(run, "bus.peer_down node=front peer=w-1") == 1);
   CHECK(events(run, "bus.peer_down node=w-1 peer=front") == 1);
@@ -160,9 +162,10 @@ TEST_CASE("fault partition: who is cut off is given up and comes back") {
   CHECK(events(run, "router.replica_ready") >= 3);
 }
 
-TEST_CASE("fault partition: what is under way stops, and goes on after it") {
-  // From client to gateway and on to a worker 50 MB take 40 ms each; the cut
-  // falls into the second way.
+TEST_CASE("fault partition: messages in transit stop and continue after the"
+          " partition") {
+  // 50 MB take 40 ms from client to gateway and 40 ms from gateway to worker.
+  // The cut falls into the second transfer.
   auto took = [](const std::string& faults) {
     auto text = two_workers(faults);
     text.replace(text.find("input: 1kB"), 10, "input: 50MB");
@@ -181,20 +184,21 @@ TEST_CASE("fault partition: what is under way stops, and goes on after it") {
   CHECK(cut - whole < 310ms);
 }
 
-TEST_CASE("fault one_way: one direction is enough to be given up") {
+TEST_CASE("fault one_way: a node that is cut off in one direction is given"
+          " up") {
   auto run = with("{kind: one_way, nodes: [w-1], at: 5s, lasts: 5s}");
   CHECK(events(run, "bus.peer_down node=front peer=w-1") == 1);
   CHECK(share_ok(run, 6500ms, 20s) == 1);
 }
 
-TEST_CASE("fault loss: costs time, not answers") {
+TEST_CASE("fault loss: lost packets delay answers and lose none") {
   auto run =
     with("{kind: loss, nodes: [w-1, w-2], at: 5s, lasts: 5s, part: 0.01}");
   CHECK(slowest(run, 5s, 10s) > 0.19);
   CHECK(share_ok(run, 0s, 20s) > 0.99);
 }
 
-TEST_CASE("fault delay: each message comes later") {
+TEST_CASE("fault delay: each message is delayed") {
   auto run = with("{kind: delay, nodes: [w-1, w-2], at: 5s, lasts: 5s, by:"
                   " 40ms}");
   CHECK(slowest(run, 1s, 4s) < 0.03);
@@ -202,7 +206,8 @@ TEST_CASE("fault delay: each message comes later") {
   CHECK(share_ok(run, 0s, 20s) == 1);
 }
 
-TEST_CASE("fault device: what fails is tried once more, then told") {
+TEST_CASE("fault device: a failed request is tried once more and then answered"
+          " with the failure") {
   auto run =
     with("{kind: device, nodes: [w-1, w-2], at: 5s, lasts: 5s, part: 1}");
   CHECK(share_ok(run, 0s, 4900ms) == 1);
@@ -210,8 +215,8 @@ TEST_CASE("fault device: what fails is tried once more, then told") {
   CHECK(share_ok(run, 10100ms, 20s) == 1);
 }
 
-TEST_CASE("fault process: what ends its model's process twice is poison, and"
-          " the rest goes on") {
+TEST_CASE("fault process: a request that ends the process of its model twice is"
+          " poison and others are answered") {
   auto run =
     with("{kind: process, nodes: [w-1, w-2], at: 5s, lasts: 5s, part: 0.002}");
   CHECK(share_ok(run, 0s, 4900ms) == 1);
@@ -220,9 +225,8 @@ TEST_CASE("fault process: what ends its model's process twice is poison, and"
   CHECK(share_ok(run, 10100ms, 20s) == 1);
 }
 
-TEST_CASE(
-  "P15: a model that ends every process it gets is quarantined, and back"
-  " within half a minute of being mended") {
+TEST_CASE("P15: a model that ends each of its processes is quarantined and"
+          " serves again within 30 s of its repair") {
   auto run = with(
     "{kind: process, nodes: [w-1, w-2], at: 5s, lasts: 3s, part: 1}", 2, "60s");
   CHECK(events(run, "placement.quarantine") >= 1);
@@ -231,7 +235,7 @@ TEST_CASE(
   CHECK(share_ok(run, 45s, 59s) == 1);
 }
 
-TEST_CASE("fault load: what cannot be loaded is tried again later") {
+TEST_CASE("fault load: a failed load is tried again later") {
   auto run = with("{kind: load, nodes: [w-1], at: 1s, lasts: 4s, part: 1},"
                   " {kind: kill, nodes: [w-1], at: 2s, lasts: 1s}");
   CHECK(events(run, "replica.failed") >= 1);
@@ -247,8 +251,8 @@ TEST_CASE("P6: fault wipe: a node that lost its disk is refused once and joins"
   CHECK(share_ok(run, 7s, 20s) == 1);
 }
 
-TEST_CASE("P18: fault disk: what the config wants is served once the disk is"
-          " well again") {
+TEST_CASE("P18: fault disk: the configured models are served after the fault of"
+          " the disk ends") {
   auto run = with("{kind: disk, nodes: [front], at: 4s, lasts: 3s, part: 0.2},"
                   "{kind: wipe, nodes: [front], at: 5s, lasts: 100ms}");
   CHECK(events(run, "registry.not_written") >= 1);
@@ -256,10 +260,10 @@ TEST_CASE("P18: fault disk: what the config wants is served once the disk is"
   CHECK(share_ok(run, 10s, 20s) == 1);
 }
 
-TEST_CASE("I10: a controller that lost its disk is obeyed again") {
+TEST_CASE("I10: nodes follow the orders of a controller that lost its disk") {
   auto run = with("{kind: wipe, nodes: [front], at: 5s},"
                   " {kind: kill, nodes: [w-1], at: 10s, lasts: 1s}");
-  // The last replica was ordered by the new controller.
+  // The new controller ordered the last replica.
   CHECK(run.replicas.back().begun > 10s);
   CHECK(run.replicas.back().ready.value() > 10s);
   CHECK(share_ok(run, 14s, 20s) == 1);
@@ -267,7 +271,7 @@ TEST_CASE("I10: a controller that lost its disk is obeyed again") {
 
 namespace {
 
-/// Two workers that have to fetch the model from an object store of 8 Mbit/s.
+/// Two workers that must fetch the model from an object store at 8 Mbit/s.
 std::string fetching(const std::string& faults) {
   auto out = two_workers(faults);
   auto at = out.find("  m: {");
@@ -278,26 +282,27 @@ std::string fetching(const std::string& faults) {
 
 } // namespace
 
-TEST_CASE("object store: one host of a chain fetches from it, or all share its"
-          " link") {
+TEST_CASE("object store: one host of a chain fetches from the store and without"
+          " chains all hosts share its link") {
   const std::string kill = "{kind: kill, nodes: [w-1], at: 8s, lasts: 1s}";
   auto check = [&](const std::string& text, double seconds, uint64_t copies) {
     auto run = run_of(scenario_of(text));
     REQUIRE(run.replicas.size() >= 3);
-    // Settled 800 ms after the start; then the bytes, and 100 ms to load.
+    // Placement settles after 800 ms. Then follow the transfer and a load of
+    // 100 ms.
     for (size_t i = 0; i < 2; ++i)
       CHECK(to_seconds(run.replicas[i].ready.value() + 5s)
             == doctest::Approx(0.9 + seconds).epsilon(0.02));
     CHECK(run.store_bytes / 2'000'000 == copies);
-    // The other host still has it.
+    // The other host still has the model.
     CHECK(run.replicas.back().source != "store");
   };
   check(fetching(kill), 2, 1);
   check(fetching(kill) + "bulk: {topology: unicast}\n", 4, 2);
 }
 
-TEST_CASE("replica: what a crashed cache was to fetch is fetched again") {
-  // 2 MB at 8 Mbit/s, shared by two: the crash comes in the middle.
+TEST_CASE("replica: the fetch of a crashed cache is repeated") {
+  // Two hosts share 8 Mbit/s for 2 MB each: the crash is in the middle.
   auto text = fetching("{kind: crash, nodes: [w-1], at: 1500ms, actor: cache}");
   text.replace(text.find("warm_up: 5s"), 11, "warm_up: 1s");
   auto run = run_of(scenario_of(text));
@@ -306,8 +311,8 @@ TEST_CASE("replica: what a crashed cache was to fetch is fetched again") {
   CHECK(share_ok(run, 16s, 20s) == 1);
 }
 
-TEST_CASE("fault store: who gets nothing from the object store tries again"
-          " later") {
+TEST_CASE("fault store: a host with a failed fetch from the object store tries"
+          " again later") {
   auto text = fetching("{kind: store, nodes: [w-1, w-2], at: 0s, lasts: 3s,"
                        " part: 1}");
   auto at = text.find("warm_up: 5s");
@@ -319,7 +324,7 @@ TEST_CASE("fault store: who gets nothing from the object store tries again"
   CHECK(share_ok(run, 16s, 20s) == 1);
 }
 
-TEST_CASE("decision: what it costs passes before it has effect") {
+TEST_CASE("decision: a decision takes effect after its simulated time") {
   auto text = two_workers("");
   auto slow = text + "decisions: {placement: {0: 0s, 2: 700ms}}\n";
   auto begun = [](const std::string& x) {
@@ -328,8 +333,8 @@ TEST_CASE("decision: what it costs passes before it has effect") {
   CHECK(begun(slow) - begun(text) == 700ms);
 }
 
-TEST_CASE("P24: a device that loses all it has costs its work alone, and gets"
-          " nothing before it is able again") {
+TEST_CASE("P24: a lost device affects only its own requests and gets no replica"
+          " until it works again") {
   auto run = with("{kind: gpu, nodes: [w-1], at: 5s, lasts: 6s}");
   CHECK(events(run, "executor.out_of_service") == 1);
   CHECK(events(run, "executor.in_service") == 1);
@@ -340,19 +345,18 @@ TEST_CASE("P24: a device that loses all it has costs its work alone, and gets"
       CHECK(x.what.find("node=w-2") != std::string::npos);
 }
 
-TEST_CASE(
-  "P24: what loads on a device as that is lost fails, and comes up where"
-  " it can") {
+TEST_CASE("P24: a load on a device that is lost fails and the replica starts on"
+          " another device") {
   auto run = with("{kind: gpu, nodes: [w-1], at: 1ms, lasts: 6s},"
                   " {kind: kill, nodes: [w-2], at: 5s, lasts: 950ms},"
                   " {kind: gpu, nodes: [w-2], at: 6050ms, lasts: 10ms}");
-  CHECK(events(run, "replica.failed") == 2); // both that were to be on w-2
+  CHECK(events(run, "replica.failed") == 2); // both replicas placed on w-2
   CHECK(share_ok(run, 7s, 20s) == 1);
   CHECK(events(run, "placement.quarantine") == 0);
 }
 
-TEST_CASE("P24: a device is out of service once all that it runs has been of no"
-          " use for a minute, until it gives something again") {
+TEST_CASE("P24: a device with only overdue batches for one minute is out of"
+          " service until it completes a batch") {
   auto run = run_of(scenario_of(
     "length: 350s\n"
     "warm_up: 5s\n"
@@ -380,8 +384,8 @@ TEST_CASE("P24: a device is out of service once all that it runs has been of no"
   CHECK(share_ok(run, moved, when["executor.in_service"]) == 1);
 }
 
-TEST_CASE("fault crash: an actor ends, and what it had is settled or run"
-          " elsewhere") {
+TEST_CASE("fault crash: requests of a crashed actor are settled or run on"
+          " another node") {
   for (auto* actor : {"gateway", "router", "executor", "cache", "replica"}) {
     auto at_workers =
       actor != std::string{"gateway"} && actor != std::string{"router"};
@@ -397,15 +401,16 @@ TEST_CASE("fault crash: an actor ends, and what it had is settled or run"
   }
 }
 
-TEST_CASE("replica: one that crashes leaves nothing on its device") {
+TEST_CASE("replica: a crashed replica leaves no memory and no work on its"
+          " device") {
   auto text =
     two_workers("{kind: crash, nodes: [w-1], at: 5s, actor: replica}");
-  // Batches of two gateways wait there.
+  // Batches of two gateways wait at the executor.
   text.replace(text.find("rate: 100"), 9, "rate: 2000");
   text.insert(text.find("  - {name: w,"), "  - {name: g, roles: [gateway]}\n");
   auto run = run_of(scenario_of(text));
   for (auto& x : run.batches)
-    CHECK(run.names[x.model] == "m"); // none is run after its replica's end
+    CHECK(run.names[x.model] == "m"); // no batch runs after the end
   size_t ended = 0;
   for (auto& x : run.replicas)
     if (x.ended) {
@@ -416,9 +421,10 @@ TEST_CASE("replica: one that crashes leaves nothing on its device") {
   CHECK(run.replicas.size() == 3);
 }
 
-TEST_CASE("simulate: who got no answer is told from who got a failure") {
-  // The gateway dies with what it has, is there again, and sleeps for longer
-  // than anybody waits.
+TEST_CASE("simulate: a request without an answer is distinguished from a failed"
+          " request") {
+  // The gateway is killed with open requests and restarts. Later it hangs for
+  // longer than any deadline.
   auto run = with("{kind: kill, nodes: [front], at: 5s, lasts: 1s},"
                   "{kind: hang, nodes: [front], at: 15s, lasts: 60min}");
   std::map<std::string, size_t> outcomes;
@@ -427,11 +433,12 @@ TEST_CASE("simulate: who got no answer is told from who got a failure") {
     CHECK((x.ended < 0us) == (outcome_of(x) == "(no answer)"));
   }
   CHECK(outcomes["(connection lost)"] > 0);
-  CHECK(outcomes["(no answer)"] > 400); // of 500 or so
+  CHECK(outcomes["(no answer)"] > 400); // of about 500
   CHECK(outcomes["ok"] > 1000);
 }
 
-TEST_CASE("simulate: a device that runs something at the end was busy") {
+TEST_CASE("simulate: a device that runs a batch at the end of the run counts as"
+          " busy") {
   auto text = std::string{
     "length: 20s\n"
     "hosts:\n"
@@ -443,8 +450,8 @@ TEST_CASE("simulate: a device that runs something at the end was busy") {
   CHECK(summary_of(text).utilisation > 0.9);
 }
 
-TEST_CASE(
-  "placement: what comes back late goes, and nobody takes it for another") {
+TEST_CASE("placement: a replica that returns after its replacement is evicted"
+          " and not taken for the new replica") {
   auto run = with("{kind: hang, nodes: [w-1], at: 5s, lasts: 3s}", 1);
   CHECK(events(run, "placement.evict") == 1);
   CHECK(share_ok(run, 8s, 20s) == 1);
@@ -455,15 +462,16 @@ TEST_CASE(
   CHECK(names.size() == 2);
 }
 
-TEST_CASE("placement: one that was started again is obeyed") {
+TEST_CASE("placement: workers follow the orders of a restarted placement"
+          " actor") {
   auto run = with("{kind: crash, nodes: [front], at: 3s, actor: placement},"
                   "{kind: crash, nodes: [w-1], at: 5s, actor: replica}");
   CHECK(events(run, "placement.deploy") == 3);
   CHECK(events(run, "replica.ready") == 3);
 }
 
-TEST_CASE("fault: of several of a kind the worst counts, until each is over") {
-  // Alone the second would have ended the first's.
+TEST_CASE("fault: of several concurrent faults of one kind the worst applies") {
+  // The end of the second fault must not end the first.
   auto run = with("{kind: slow, nodes: [w-1, w-2], at: 4s, lasts: 8s, factor:"
                   " 20}, {kind: slow, nodes: [w-1, w-2], at: 5s, lasts: 1s,"
                   " factor: 2}");
@@ -472,14 +480,15 @@ TEST_CASE("fault: of several of a kind the worst counts, until each is over") {
   CHECK(slowest(run, 13s, 20s) < 0.05);
 }
 
-TEST_CASE("fault: what is killed for good stays so, whatever else happens") {
+TEST_CASE("fault: a node killed without an end stays down in spite of later"
+          " faults") {
   auto run = with("{kind: kill, nodes: [w-1], at: 4s}, {kind: wipe, nodes:"
                   " [w-1], at: 5s, lasts: 1s}, {kind: hang, nodes: [w-1], at:"
                   " 6s, lasts: 1s}");
   CHECK(events(run, "simulator.started node=w-1") == 1);
 }
 
-TEST_CASE("fault: at a rate, about so many happen") {
+TEST_CASE("fault: the number of random faults follows their rate") {
   auto what =
     scenario_of(two_workers("{kind: kill, every: 100ms, lasts: 1ms}"));
   auto planned = plan_faults(what, random_stream{9});

@@ -17,8 +17,7 @@ namespace {
 
 constexpr microseconds first_burst = 10s, second_burst = 30s;
 
-/// The replicas of a run that placement decided on in the first 5 s after a
-/// burst began.
+/// The replicas that placement decided in the first 5 s of a burst.
 std::vector<replica_row> started_after(const record& x, microseconds burst) {
   std::vector<replica_row> out;
   for (auto& r : x.replicas)
@@ -27,8 +26,7 @@ std::vector<replica_row> started_after(const record& x, microseconds burst) {
   return out;
 }
 
-/// The cuts of the stages that ran a batch in a time, by the devices of some
-/// replicas.
+/// The layer ranges of the stages that ran a batch between two times.
 std::set<std::pair<size_t, size_t>>
 stages_run(const record& x, microseconds from, microseconds to) {
   std::set<std::pair<size_t, size_t>> out;
@@ -53,8 +51,8 @@ std::vector<std::string> scalings(const record& x) {
 
 } // namespace
 
-TEST_CASE("FP-24, FP-31: two bursts become a group of 3 parts and one of 8"
-          " parts that serve side by side, and all become whole replicas") {
+TEST_CASE("FP-24, FP-31: two bursts start groups of 3 and 8 parts that serve"
+          " side by side and become whole replicas") {
   auto x = run_example("flashpoint-bursts.yaml");
   CHECK(all_ok(x));
   CHECK(started_after(x, first_burst).size() == 3);
@@ -83,8 +81,8 @@ TEST_CASE("FP-20: no replica of the first burst starts again when the second"
   }
 }
 
-TEST_CASE("FP-28: the plan in the reason is the exact planner's for the same"
-          " requests, devices and rate") {
+TEST_CASE("FP-28: the plan in the reason equals the plan of the exact planner"
+          " for the same input") {
   auto x = run_example("flashpoint-bursts.yaml");
   auto found = scalings(x);
   auto profile = read_profile(MILLRACE_SOURCE "/models/profiles/layered.yaml",
@@ -115,8 +113,8 @@ TEST_CASE("FP-28: the plan in the reason is the exact planner's for the same"
   }
 }
 
-TEST_CASE("FP-19: a host that is killed while the second group starts leaves"
-          " the first group as it is, and the group is completed elsewhere") {
+TEST_CASE("FP-19: a host killed while the second group starts does not change"
+          " the first and the second starts elsewhere") {
   auto before = run_example("flashpoint-bursts.yaml");
   auto device = before.names[started_after(before, second_burst)[0].device];
   auto host = device.substr(0, device.find('/'));
@@ -129,7 +127,7 @@ TEST_CASE("FP-19: a host that is killed while the second group starts leaves"
   for (auto& r : first) {
     REQUIRE(r.ready);
     REQUIRE(r.ended);
-    CHECK(*r.ended > second_burst + 10s); // as whole replicas take over
+    CHECK(*r.ended > second_burst + 10s); // when whole replicas take over
   }
   auto last = stages_run(x, x.length - 10s, x.length);
   CHECK(last == std::set<std::pair<size_t, size_t>>{{0, 16}});

@@ -14,8 +14,7 @@ namespace {
 
 constexpr uint64_t stages = 5;
 
-/// Five parts of two layers each, but for one of four, which takes twice as
-/// long.
+/// Five parts of two layers each, except one slow part of four layers.
 model_settings with_slow_part(uint64_t slow, uint64_t held) {
   auto out = want(1);
   for (uint64_t i = 0, layer = 0; i + 1 < stages; ++i)
@@ -25,16 +24,17 @@ model_settings with_slow_part(uint64_t slow, uint64_t held) {
   return out;
 }
 
-/// A part of two layers runs a request in 2 ms, that of four in 4 ms.
+/// A part of two layers runs a request in 2 ms, the part of four layers in 4
+/// ms.
 const emulation two_ms{50ms, 12ms, 0us};
 
-/// Figures of one stage, from the runs of the devices alone.
+/// Figures of one stage, computed only from the device runs.
 struct stage_figures {
   double wait = 0;  ///< mean seconds
   double queue = 0; ///< mean number of requests
 };
 
-/// Of the requests that were answered in the last 2 s of what is reported,
+/// Figures of the requests answered in the last 2 s of the report, which ends
 /// about 150 ms before now.
 std::map<uint64_t, stage_figures>
 figures_of(const virtual_cluster& c, std::map<uint64_t, timestamp> arrived) {
@@ -75,9 +75,8 @@ std::map<uint64_t, stage_load> demand_of(virtual_cluster& c) {
 
 } // namespace
 
-TEST_CASE(
-  "held: a slow stage shows its backlog in its own queue, at each of"
-  " five positions, with one and two gateways, as the devices' runs do") {
+TEST_CASE("held: the backlog of a slow stage is in its own queue at each of"
+          " five positions with one or two gateways") {
   for (uint64_t slow = 0; slow < stages; ++slow)
     for (size_t gateways : {1, 2}) {
       CAPTURE(slow);
@@ -85,14 +84,14 @@ TEST_CASE(
       virtual_cluster c{
         stages, with_slow_part(slow, 4096), two_ms, {}, {{0}, 0us}, gateways};
       random_sender load{c, 220, gateways};
-      std::map<uint64_t, std::vector<double>> waits, queues; // errors
+      std::map<uint64_t, std::vector<double>> waits, queues; // relative errors
       double slow_queue = 0, others = 0;
       load.run(3s);
       for (int second = 0; second < 17; ++second) {
         load.run(1s);
         auto before = demand_of(c);
         auto found = before;
-        while (found == before) { // until the next report
+        while (found == before) { // wait for the next report
           load.run(5ms);
           found = demand_of(c);
         }
@@ -132,23 +131,23 @@ TEST_CASE("held: without held output the backlog of a slow last stage shows in"
   CHECK(found.at(0).queue > 5 * found.at(8).queue);
 }
 
-TEST_CASE("held: no more output is held than policy.held, and none is lost with"
-          " its replica") {
+TEST_CASE("held: a stage holds at most policy.held outputs and the loss of its"
+          " replica loses none") {
   auto wanted = with_slow_part(4, 3);
   virtual_cluster c{stages, wanted, two_ms};
   send(c, 1, 100);
   c.advance(200ms);
   auto status =
     *c.ask_actor<queue_status, router_actor>("./router/m.1", get_queue{});
-  // Beside those that run and those held: one that is blocked, for its stage
-  // has a credit for the next.
+  // In addition to running and held batches, one batch may be blocked, because
+  // its stage has a credit of the next stage.
   for (auto& r : status.replicas)
     CHECK(r.batches <= 3 + 2);
   auto waited = status.waiting;
   CHECK(waited > 20);
   SUBCASE("all are answered") {
   }
-  SUBCASE("more may be held") {
+  SUBCASE("a larger policy.held") {
     wanted.policy.held = 50;
     have(c, wanted);
     c.advance(60ms); // the last part runs 15 batches

@@ -39,8 +39,8 @@ const std::set<std::string> on_cpu{"resnet50-cpu"};
 
 } // namespace
 
-TEST_CASE("IN-43, IN-45: the form on CPUs serves alone before a spike and soon"
-          " after it, a faster form during the spike, and no request is lost") {
+TEST_CASE("IN-43, IN-45: the form on CPUs serves alone except during a spike"
+          " when a faster form serves and no request is lost") {
   auto x = run_fluctuating();
   CHECK(not_ok(x) == 0);
   REQUIRE(x.requests.size() > 4000);
@@ -48,7 +48,7 @@ TEST_CASE("IN-43, IN-45: the form on CPUs serves alone before a spike and soon"
     CAPTURE(spike.count());
     CHECK(ready_at(x, spike - 1s) == on_cpu);
     CHECK(ready_at(x, spike + 20s).contains("resnet50-inferentia"));
-    CHECK(ready_at(x, spike + 45s) == on_cpu); // 15 s after its end
+    CHECK(ready_at(x, spike + 45s) == on_cpu); // 15 s after the spike
     CHECK(std::any_of(x.replicas.begin(), x.replicas.end(), [&](auto& r) {
       return x.names[r.model] == "resnet50-inferentia" && r.begun >= spike
              && r.begun < spike + 5s;
@@ -81,7 +81,7 @@ models:
 workload:
   - {application: x, rate: 60}
 )"));
-  CHECK(not_ok(x) == 0); // 390 wait, for 78 s if they stayed
+  CHECK(not_ok(x) == 0); // 390 requests wait; 78 s without a move
   microseconds longest{0};
   for (auto& r : x.requests)
     longest = std::max(longest, r.ended - r.sent);
@@ -90,8 +90,8 @@ workload:
 
 namespace {
 
-/// Two variants that are always there: a slow one for 1 an hour, and a fast one
-/// for 10.
+/// Two variants that always run: a slow one at a price of 1 per hour, and a
+/// fast one at 10.
 record run_two_variants(const std::string& selection, double rate) {
   return run_of(scenario_of(R"(
 length: 60s
@@ -119,7 +119,7 @@ workload:
 )"));
 }
 
-/// The part of the first workload's requests that the slow variant answered.
+/// Share of the requests of the first workload that the slow variant answered.
 double part_of_slow(const record& x) {
   double slow = 0, all = 0;
   for (auto& r : x.requests)
@@ -146,9 +146,9 @@ TEST_CASE(
   CHECK(part_of_slow(run_two_variants("quickest", 5)) < 0.1);
 }
 
-TEST_CASE("IN-28: while the cheap variant is overloaded, requests go to another"
-          " active one") {
-  auto x = run_two_variants("infaas", 60); // the slow one serves 20
+TEST_CASE("IN-28: requests go to another active variant while the cheap variant"
+          " is overloaded") {
+  auto x = run_two_variants("infaas", 60); // the slow one serves 20/s
   CHECK(not_ok(x) == 0);
   CHECK(part_of_slow(x) < 0.7);
   CHECK(part_of_slow(x) > 0.05);

@@ -18,14 +18,13 @@ using namespace millrace::test;
 
 namespace {
 
-/// Of one model, over a whole run.
+/// Figures of one model over a whole run.
 struct model_figures {
   double requests = 0;
   double in_time = 0;
-  double throughput = 0; ///< answers/s from the first request to the last
-                         ///< answer
-  double goodput = 0;    ///< the same of those within the SLO
-  double batch = 0;      ///< requests in a batch, on average
+  double throughput = 0; ///< answers/s over the active time
+  double goodput = 0;    ///< answers/s within the SLO
+  double batch = 0;      ///< mean number of requests per batch
 };
 
 model_figures figures_of(const simulator::record& run, const std::string& model,
@@ -54,7 +53,7 @@ model_figures figures_of(const simulator::record& run, const std::string& model,
   return out;
 }
 
-/// Milliseconds of each whole batch of a model that ran within a time.
+/// Run time in ms of each full batch of a model between two times.
 std::vector<double> batch_times(const simulator::record& run,
                                 const std::string& model, microseconds from,
                                 microseconds to) {
@@ -77,8 +76,8 @@ std::set<std::string> devices_of(const simulator::record& run,
 
 } // namespace
 
-TEST_CASE("IF-68: efficientnet_b7 on two GPUs has the same throughput with"
-          " batches of 64 as with 8, and far less goodput") {
+TEST_CASE("IF-68: efficientnet_b7 on two GPUs has equal throughput but less"
+          " goodput with batches of 64 than with 8") {
   auto usher =
     figures_of(run_example("e1-usher-6.yaml"), "efficientnet_b7", 200ms);
   auto ao = figures_of(run_example("e1-ao-6.yaml"), "efficientnet_b7", 200ms);
@@ -106,8 +105,8 @@ TEST_CASE("IF-70: with the law wsm a batch of resnet50 takes 6.8 ms alone and"
   }
 }
 
-TEST_CASE("IF-60: wao-usher loads bert and gpt2 side by side on three of four"
-          " GPUs, which serve both worse than usher's four") {
+TEST_CASE("IF-60: wao-usher loads bert and gpt2 side by side on three GPUs and"
+          " serves both worse than usher on four") {
   auto wao = run_example("e2-wao-4.yaml");
   CHECK(devices_of(wao, "").size() == 3);
   CHECK(devices_of(wao, "bert").size() == 3);
@@ -161,8 +160,8 @@ struct switched_run {
     return x;
   }
 
-  /// "batch 8 on gpu-2/v100.0, gpu-3/v100.0", by model, of the replicas that
-  /// run; and their shares.
+  /// Stores the running replicas by model as "batch 8 on gpu-2/v100.0,
+  /// gpu-3/v100.0", and their shares.
   void look() {
     std::map<std::string, std::set<std::string>> devices;
     for (auto& [name, node] : what.cluster.nodes) {
@@ -187,7 +186,7 @@ struct switched_run {
   }
 
   loaded_scenario what;
-  std::optional<simulator::recorder> notes; ///< outlives the run
+  std::optional<simulator::recorder> notes; ///< must outlive the run
   std::unique_ptr<simulator::simulation> run;
   simulator::record record;
   std::map<std::string, uint64_t> batches;
@@ -197,9 +196,8 @@ struct switched_run {
 
 } // namespace
 
-TEST_CASE("IF-71: a policy that is changed while requests come loses none, with"
-          " a spare GPU and without, and the replicas are those of its"
-          " decision") {
+TEST_CASE("IF-71: a change of policy under load loses no request and ends with"
+          " the replicas of the decision") {
   for (auto* gpus : {"7", "6"}) {
     CAPTURE(gpus);
     switched_run x{{"hosts[1].count=" + std::string{gpus}}};
@@ -215,7 +213,7 @@ TEST_CASE("IF-71: a policy that is changed while requests come loses none, with"
     CHECK(x.batches["vgg19"] == 16);
     CHECK(x.batches["resnet50"] == 4);
     CHECK(x.batches["efficientnet_b7"] == 8);
-    CHECK(x.shares["resnet50"] == doctest::Approx(0.1755)); // table A.1's WAO
+    CHECK(x.shares["resnet50"] == doctest::Approx(0.1755)); // WAO of table A.1
     x.run->finish();
   }
 }

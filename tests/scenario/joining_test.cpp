@@ -8,7 +8,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// A cluster that is started anew, one worker so long after the other.
+/// Restarts a cluster with a delay of `apart` between the workers.
 void start_one_by_one(virtual_cluster& c, microseconds apart) {
   std::vector<std::string> workers{"w1", "w2"};
   for (auto& name : workers)
@@ -24,10 +24,10 @@ void start_one_by_one(virtual_cluster& c, microseconds apart) {
 
 } // namespace
 
-TEST_CASE("placement: who is there first does not get everything") {
+TEST_CASE("placement: the first worker to join does not get all replicas") {
   virtual_cluster c{2, in_parts(2), ten_ms};
   start_one_by_one(c, 1500ms);
-  c.advance(1s); // the third worker never comes: at most that and a second more
+  c.advance(1s); // the third worker never joins; the wait is at most 1 s longer
   CHECK(c.ask_actor<model_list, placement_actor>("./placement", get_models{})
           ->models.at(0)
           .note
@@ -39,8 +39,8 @@ TEST_CASE("placement: who is there first does not get everything") {
   CHECK(c.executed_on == std::map<std::string, size_t>{{"w1", 10}, {"w2", 10}});
 }
 
-TEST_CASE("placement: a worker that comes late is not waited for, and gets a"
-          " part once it is there") {
+TEST_CASE("placement: replicas start without a late worker and the worker gets"
+          " a share when it joins") {
   virtual_cluster c{2, in_parts(2), ten_ms};
   c.kill("w2");
   c.advance(10s);
@@ -55,8 +55,8 @@ TEST_CASE("placement: a worker that comes late is not waited for, and gets a"
   CHECK(c.executed_on == std::map<std::string, size_t>{{"w1", 30}, {"w2", 10}});
 }
 
-TEST_CASE("supervisor: a node of the config that was not seen yet is listed as"
-          " gone, and one that drained as left, until it is back") {
+TEST_CASE("supervisor: a configured node is listed as gone before it joins and"
+          " as left after it drains") {
   virtual_cluster c{2, want(1)};
   auto gone = [&] {
     return c

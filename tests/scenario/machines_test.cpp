@@ -32,7 +32,7 @@ std::vector<machine_lease> leases_of(const loaded_scenario& what,
   return out;
 }
 
-/// The most machines that were not released at one time.
+/// Maximum number of unreleased machines at one time.
 size_t most_at_once(const std::vector<machine_lease>& leases) {
   size_t out = 0;
   for (auto& x : leases)
@@ -63,8 +63,8 @@ const std::string kill_machine = "faults=[{kind: kill, nodes: [extra], at: ";
 
 } // namespace
 
-TEST_CASE("provider: a surge requests machines in the background, and all of"
-          " its requests are answered") {
+TEST_CASE("provider: a surge requests machines in the background and all its"
+          " requests are answered") {
   for (auto* boot : {"0s", "4s", "30s"}) {
     CAPTURE(boot);
     auto what = machines_with({"pools.burst.boot=" + std::string{boot},
@@ -81,7 +81,7 @@ TEST_CASE("provider: a surge requests machines in the background, and all of"
         CHECK(*y.started - y.requested == waits);
         ready += y.ready.has_value();
       }
-    // A surge of 8 s is over before a machine that boots for 30 s is there.
+    // A surge of 8 s ends before a machine with a boot of 30 s is ready.
     if (waits < 8s)
       CHECK(ready >= 2);
     else
@@ -89,8 +89,8 @@ TEST_CASE("provider: a surge requests machines in the background, and all of"
   }
 }
 
-TEST_CASE("provider: a machine that was not needed for idle is released, and"
-          " none is there when the surge is over") {
+TEST_CASE("provider: a machine unused for the idle time is released and none"
+          " remains after the surge") {
   auto what = machines_with();
   auto x = run_of(what);
   auto leases = leases_of(what, x);
@@ -105,14 +105,14 @@ TEST_CASE("provider: a machine that was not needed for idle is released, and"
   check_all_answered(x);
 }
 
-TEST_CASE("provider: the boot of a machine is billed, and time without a"
-          " replica is not billed as used") {
+TEST_CASE("provider: the boot of a machine is billed and time without a replica"
+          " is not billed as used") {
   auto what = machines_with();
   auto x = run_of(what);
   for (auto& y : leases_of(what, x)) {
     auto [reserved, used] = billed(y, x.length);
     CHECK(reserved == *y.released - y.requested);
-    CHECK(reserved - used >= 4s); // its boot
+    CHECK(reserved - used >= 4s); // boot time
   }
   auto all = summarise(what, 1, x);
   auto& bill = bill_of(all, "burst");
@@ -134,9 +134,9 @@ TEST_CASE("provider: a host outside pools that was killed is billed to the end"
   CHECK(bill_of(x, "").cost_used < 0.5 * 1.2 / 60);
 }
 
-TEST_CASE("provider: a machine killed while it boots is billed until it is"
-          " given up, and another one is requested") {
-  // Requested at about 3 s, so that the boot ends after 7 s.
+TEST_CASE("provider: a machine killed during its boot is billed until it is"
+          " given up and then replaced") {
+  // The request is at about 3 s, so the boot ends after 7 s.
   auto what = machines_with({kill_machine + "5500ms}]"});
   auto x = run_of(what);
   check_all_answered(x);
@@ -146,7 +146,7 @@ TEST_CASE("provider: a machine killed while it boots is billed until it is"
     if (!y.started && y.requested < 5500ms) {
       ++never_started;
       REQUIRE(y.released);
-      // boot and patience
+      // boot time and timeout
       CHECK(*y.released - y.requested >= 7s);
       CHECK(*y.released - y.requested < 8s);
     } else {
@@ -157,7 +157,7 @@ TEST_CASE("provider: a machine killed while it boots is billed until it is"
 }
 
 TEST_CASE("provider: a ready machine that is killed is billed until it is given"
-          " up, and another one is requested") {
+          " up and then replaced") {
   auto what =
     machines_with({"workload[1].length=25s",
                    "faults=[{kind: kill, nodes: ['in-use:answer'], at: 15s},"
@@ -175,7 +175,7 @@ TEST_CASE("provider: a ready machine that is killed is billed until it is given"
       });
       REQUIRE(lease != x.leases.end());
       REQUIRE(lease->released);
-      CHECK(*lease->released - e.at >= 3s); // its patience
+      CHECK(*lease->released - e.at >= 3s); // timeout
       CHECK(*lease->released - e.at < 4s);
       CHECK(billed(*lease, x.length).first
             == *lease->released - lease->requested);
@@ -187,7 +187,7 @@ TEST_CASE("provider: a ready machine that is killed is billed until it is given"
   }));
 }
 
-TEST_CASE("provider: a machine that comes back in time is no other machine") {
+TEST_CASE("provider: a machine that returns in time is not replaced") {
   auto what = machines_with(
     {"workload[1].length=25s",
      "faults=[{kind: kill, nodes: [extra], at: 15s, lasts: 1s}]"});
@@ -199,8 +199,8 @@ TEST_CASE("provider: a machine that comes back in time is no other machine") {
     }
 }
 
-TEST_CASE("provider: a controller that fails while machines boot leaks and"
-          " doubles none") {
+TEST_CASE("provider: a controller that fails while machines boot leaks no"
+          " machine and requests none twice") {
   for (auto* at : {"3050ms", "3200ms", "3500ms", "4s", "5s", "7s"}) {
     CAPTURE(at);
     auto what = machines_with({"faults=[{kind: kill, nodes: [controller], at: "
@@ -229,7 +229,7 @@ TEST_CASE("provider: a controller without its ledger adopts the machines that"
   }));
 }
 
-TEST_CASE("provider: no more machines are requested than most") {
+TEST_CASE("provider: the number of machines never exceeds most") {
   for (auto most : {1, 2}) {
     auto what = machines_with({"pools.burst.most=" + std::to_string(most)});
     auto leases = leases_of(what, run_of(what));
@@ -237,7 +237,7 @@ TEST_CASE("provider: no more machines are requested than most") {
   }
 }
 
-TEST_CASE("provider: least machines are there without any load") {
+TEST_CASE("provider: least machines run without load") {
   auto what = machines_with(
     {"pools.burst.least=2", "workload=[{model: answer, rate: 1}]"});
   auto x = run_of(what);
@@ -250,7 +250,8 @@ TEST_CASE("provider: least machines are there without any load") {
   }
 }
 
-TEST_CASE("provider: the ledger of the controller has the bill of the events") {
+TEST_CASE("provider: the ledger of the controller equals the bill computed from"
+          " the events") {
   auto what = machines_with();
   auto run = simulation::prepare(what, {});
   REQUIRE(run);
@@ -277,8 +278,8 @@ TEST_CASE("provider: the ledger of the controller has the bill of the events") {
   }
 }
 
-TEST_CASE("provider: exploring machines.yaml finds no wrong bill and no leaked"
-          " machine") {
+TEST_CASE("provider: explored seeds of machines.yaml have correct bills and no"
+          " leaked machine") {
   auto what = machines_with();
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     auto x = explore_seed(what, seed, {});

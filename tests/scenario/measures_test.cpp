@@ -10,7 +10,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// One device and one model; `bundle`: options of the model.
+/// One device and one model with the options `bundle`.
 std::string one_device(const std::string& bundle, const std::string& workload) {
   return "length: 20s\n"
          "hosts:\n"
@@ -39,8 +39,8 @@ TEST_CASE(
   CHECK(found.all.goodput_at_slo_times.at("1.5") == doctest::Approx(3.0 / 20));
 }
 
-TEST_CASE("measures: a start from the store is timed from placement's decision"
-          " and split at the begin of the load") {
+TEST_CASE("measures: a start from the store is timed from the decision of"
+          " placement and split at the begin of the load") {
   auto text =
     one_device(
       "at: store, bytes: 125MB, execute: {d: {1: 10ms}}, load: {d: 2s}",
@@ -70,8 +70,8 @@ TEST_CASE("measures: a replica that a restarted node loads again is timed from"
   }
 }
 
-TEST_CASE("measures: gaps of a gamma process stay in the run as asked, and the"
-          " part asks its exact number") {
+TEST_CASE("measures: a gamma workload sends its exact number of requests with"
+          " gaps inside the run") {
   auto run = run_of(scenario_of(
     one_device("execute: {d: {1: 1ms}}",
                "arrivals: gamma, cv: 4, requests: 777, granularity: 200ms")));
@@ -80,8 +80,7 @@ TEST_CASE("measures: gaps of a gamma process stay in the run as asked, and the"
     CHECK(x.sent % 200ms == 0us);
 }
 
-TEST_CASE(
-  "measures: a run shorter than the period of its series has pictures") {
+TEST_CASE("measures: a run shorter than the period of its series is plotted") {
   auto what =
     scenario_of("length: 200ms\n"
                 + one_device("execute: {d: {1: 1ms}}", "rate: 100").substr(12));
@@ -91,8 +90,8 @@ TEST_CASE(
   CHECK(std::filesystem::exists(directory.path() + "/requests.svg"));
 }
 
-TEST_CASE("measures: a replica that is not loaded when the run ends is reserved"
-          " from the decision on, and is no failed start") {
+TEST_CASE("measures: a replica still loading at the end of a run counts as"
+          " reserved and not as a failed start") {
   auto found = summary_of(
     one_device("execute: {d: {1: 1ms}}, load: {d: 100s}", "rate: 1"));
   CHECK(found.reserved_replica_seconds == doctest::Approx(20));

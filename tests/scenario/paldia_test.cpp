@@ -12,7 +12,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Percent of the requests within 200 ms.
+/// Percentage of the requests answered within 200 ms.
 double within_slo(const std::string& sharing, const std::string& objective,
                   const std::string& law) {
   std::vector<std::string> changes{
@@ -30,11 +30,11 @@ double within_slo(const std::string& sharing, const std::string& objective,
 
 } // namespace
 
-TEST_CASE("PA-57: in exhaustion each way to share a device serves what the"
-          " model of bursts predicts") {
-  // Monte Carlo of the design page: time, wave by max_on_time, cap. A burst's
-  // last batch is smaller here and ends earlier than in the model, so that
-  // `space` serves more.
+TEST_CASE("PA-57: in exhaustion each sharing mode serves the throughput that"
+          " the burst model predicts") {
+  // Results of the Monte Carlo model of the design page: time, wave by
+  // max_on_time, cap. Here the last batch of a burst is smaller and ends
+  // earlier than in the model, so `space` serves more.
   struct {
     const char* law;
     double time, max_on_time, cap;
@@ -52,9 +52,9 @@ TEST_CASE("PA-57: in exhaustion each way to share a device serves what the"
   }
 }
 
-TEST_CASE("PA-40, PA-41: of each burst as many batches overlap as the split has"
-          " it, then the rest runs one at a time") {
-  // 700 requests: 7 batches of 96 take 195 ms; those that are left wait.
+TEST_CASE("PA-40, PA-41: the batches of each burst overlap as the split states"
+          " and the rest runs one at a time") {
+  // 700 requests: 7 batches of 96 take 195 ms. The other requests wait.
   auto x = run_example("paldia-exhaustion.yaml",
                        {"workload[0].arrivals=constant", "length=20s"});
   std::map<int64_t, std::vector<std::pair<microseconds, microseconds>>> bursts;
@@ -77,9 +77,8 @@ TEST_CASE("PA-40, PA-41: of each burst as many batches overlap as the split has"
   }
 }
 
-TEST_CASE(
-  "PA-31, PA-33, PA-61, PA-62: the switch to a faster machine happens in"
-  " the background, and no request is lost, with each boot time") {
+TEST_CASE("PA-31, PA-33, PA-61, PA-62: a switch to a faster machine runs in the"
+          " background and loses no request at any boot time") {
   for (auto* boot : {"0s", "4s", "30s"}) {
     CAPTURE(boot);
     auto what =
@@ -87,7 +86,7 @@ TEST_CASE(
     auto x = run_of(what);
     for (auto& r : x.requests)
       CHECK(r.status == ec::ok);
-    // Both bills, from the leases alone.
+    // Both bills, computed only from the leases.
     double reserved = 0, fast = 0;
     for (auto& lease : x.leases)
       if (lease.machine.starts_with("fast")) {

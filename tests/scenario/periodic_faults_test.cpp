@@ -6,8 +6,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Two workers, the model's only replica on one of these, and 20 requests per
-/// second.
+/// Two workers, one replica of the model, and 20 requests per second.
 std::string one_replica(const std::string& faults) {
   return "length: 60s\n"
          "hosts:\n"
@@ -22,7 +21,7 @@ std::string one_replica(const std::string& faults) {
          + faults + "]\n";
 }
 
-/// When faults of a kind happened to nodes, in seconds of the run.
+/// Time in seconds and node of each fault of a kind.
 std::vector<std::pair<double, std::string>>
 faults_in(const simulator::record& run, const std::string& kind) {
   std::vector<std::pair<double, std::string>> out;
@@ -37,7 +36,7 @@ faults_in(const simulator::record& run, const std::string& kind) {
 
 } // namespace
 
-TEST_CASE("fault: each strikes with its period, first after one period") {
+TEST_CASE("fault: a periodic fault first occurs after one period") {
   auto run = run_of(
     scenario_of(one_replica("{kind: slow, each: 13s, lasts: 1s, factor: 2}")));
   auto struck = faults_in(run, "slow");
@@ -46,19 +45,19 @@ TEST_CASE("fault: each strikes with its period, first after one period") {
     CHECK(struck[i].first == doctest::Approx(13. * static_cast<double>(i + 1)));
 }
 
-TEST_CASE("fault: in-use strikes the node that has the model's ready replica"
-          " then, wherever it moved") {
+TEST_CASE("fault: in-use affects the node that currently has the ready replica"
+          " of the model") {
   auto run = run_of(scenario_of(
     one_replica("{kind: kill, nodes: ['in-use:m'], each: 10s, lasts: 8s}")));
   auto struck = faults_in(run, "kill");
   REQUIRE(struck.size() == 5);
-  // A node stays down until after the replica has moved: the next fault finds
+  // A node stays down until the replica has moved, so the next fault affects
   // the other node.
   for (size_t i = 1; i < struck.size(); ++i)
     CHECK(struck[i].second != struck[i - 1].second);
 }
 
-TEST_CASE("fault: in-use of a model without a ready replica strikes nothing") {
+TEST_CASE("fault: in-use of a model without a ready replica affects no node") {
   auto run = run_of(scenario_of(
     one_replica("{kind: kill, nodes: ['in-use:unused'], at: 10s, lasts: 8s}")));
   CHECK(faults_in(run, "kill").empty());

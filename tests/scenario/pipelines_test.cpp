@@ -6,8 +6,8 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("QU-03: a model in parts gives what the whole gives, through one"
-          " replica of each") {
+TEST_CASE("QU-03: a model in parts gives the same outputs as the whole model"
+          " through one replica of each part") {
   for (uint64_t parts : {2, 3, 4}) {
     CAPTURE(parts);
     virtual_cluster c{4, in_parts(parts), ten_ms};
@@ -17,14 +17,13 @@ TEST_CASE("QU-03: a model in parts gives what the whole gives, through one"
     c.advance(2ms);
     REQUIRE(c.replies.contains(1));
     CHECK(all_are_right(c));
-    CHECK(c.replies[1][0].execute >= 10ms - 10us); // each rounded
+    CHECK(c.replies[1][0].execute >= 10ms - 10us); // both times are rounded
     CHECK(c.replies[1][0].execute <= 10ms + 10us);
     CHECK(c.executed_on.size() == parts);
   }
 }
 
-TEST_CASE("FP-21: stages work at the same time, on requests one behind the"
-          " other") {
+TEST_CASE("FP-21: stages run consecutive requests at the same time") {
   virtual_cluster c{2, in_parts(2), ten_ms};
   send(c, 1, 100);
   c.advance(100 * 5ms);
@@ -36,7 +35,7 @@ TEST_CASE("FP-21: stages work at the same time, on requests one behind the"
         == std::map<std::string, size_t>{{"w1", 100}, {"w2", 100}});
 }
 
-TEST_CASE("QU-02: requests visit each stage once, in order") {
+TEST_CASE("QU-02: a request visits each stage once in order") {
   virtual_cluster c{3, in_parts(3), ten_ms};
   send(c, 1, 30);
   c.advance(1s);
@@ -45,12 +44,12 @@ TEST_CASE("QU-02: requests visit each stage once, in order") {
   auto stories =
     c.ask_actor<request_list, gateway_actor>("./gateway", get_requests{});
   REQUIRE(stories);
-  REQUIRE_FALSE(stories->requests.empty()); // the slowest are remembered
+  REQUIRE_FALSE(stories->requests.empty()); // the slowest are stored
   auto begins = first_layers(c, 3);
   REQUIRE(begins.size() == 3);
   for (auto& x : stories->requests) {
     std::vector<uint64_t> firsts;
-    auto before = x.queue; // until a first stage had room
+    auto before = x.queue; // wait for the first stage
     microseconds executed{0};
     for (auto& visit : x.visits) {
       firsts.push_back(begins.at(visit.replica));
@@ -61,13 +60,13 @@ TEST_CASE("QU-02: requests visit each stage once, in order") {
     CHECK(x.visits.back().replica == x.replica);
     CHECK(x.visits.back().held == 0us);
     CHECK(executed == x.execute);
-    CHECK(before > 10ms); // the slowest of 30, which take 3.3 ms each
+    CHECK(before > 10ms); // the slowest of 30 requests at 3.3 ms each
   }
   CHECK(all_are_right(c));
 }
 
-TEST_CASE("pipelines: a batch stays together, and each request gets its own"
-          " rows") {
+TEST_CASE("pipelines: a batch stays together through all stages and each"
+          " request gets its own rows") {
   auto wanted = in_parts(3);
   wanted.policy.batch = 64;
   virtual_cluster c{3, wanted, ten_ms};
@@ -81,8 +80,8 @@ TEST_CASE("pipelines: a batch stays together, and each request gets its own"
   CHECK(c.replies[40][0].batch > 1);
 }
 
-TEST_CASE("FP-22: a stage takes no more than it may have beside what it runs,"
-          " until what it has computed is taken from it") {
+TEST_CASE("FP-22: a stage gets at most overlap batches beside its running one"
+          " until the next stage takes its output") {
   for (uint64_t overlap : {0, 1, 3}) {
     CAPTURE(overlap);
     auto wanted = in_parts(2);
@@ -94,7 +93,7 @@ TEST_CASE("FP-22: a stage takes no more than it may have beside what it runs,"
     send(c, 1, 20);
     c.advance(100ms);
     auto q = queue_of(c);
-    CHECK(q.running == 1 + overlap); // the second has not taken any
+    CHECK(q.running == 1 + overlap); // the second stage accepted no batch
     CHECK(q.waiting == 20 - q.running);
     CHECK(c.executed_on[nodes[0]] == q.running);
     c.node(nodes[1]).resume();
@@ -104,8 +103,8 @@ TEST_CASE("FP-22: a stage takes no more than it may have beside what it runs,"
   }
 }
 
-TEST_CASE("QU-04: what a stage has computed is on its way to the next while it"
-          " computes the next request") {
+TEST_CASE("QU-04: the transfer of an output to the next stage overlaps the next"
+          " run of the stage") {
   auto wanted = in_parts(2);
   wanted.policy.batch = 4096;
   wanted.policy.overlap = 4;
@@ -120,7 +119,7 @@ TEST_CASE("QU-04: what a stage has computed is on its way to the next while it"
     CHECK(c.answers() == counts{{ec::ok, requests}});
     return to_us(c.inside().world().now() - begun);
   };
-  // Alone it is computed twice, 20 ms each, and moved three times.
+  // One request alone: two runs of 20 ms and three transfers.
   auto alone = serve(1);
   auto moved = (alone - 40ms) / 3;
   CHECK(moved > 15ms);
@@ -128,17 +127,17 @@ TEST_CASE("QU-04: what a stage has computed is on its way to the next while it"
   CHECK(many < 50 * (std::max<microseconds>(moved, 20ms) + 5ms) + alone);
 }
 
-TEST_CASE("QU-05: a stage has a queue, and runs one request at a time unless it"
-          " may batch them") {
+TEST_CASE("QU-05: a stage has a queue and runs one request at a time without"
+          " batching") {
   auto wanted = in_parts(2);
-  wanted.cuts = {2}; // the second takes five times as long
+  wanted.cuts = {2}; // the second part takes five times as long
   wanted.policy.overlap = 3;
   virtual_cluster c{2, wanted, ten_ms};
   send(c, 1, 60);
   c.advance(250ms);
   for (auto& r : queue_of(c).replicas)
     if (r.layers.first == 2)
-      CHECK(r.requests == 4); // one that runs, and three that wait behind it
+      CHECK(r.requests == 4); // one running and three waiting requests
   c.advance(1s);
   for (auto& [id, x] : c.replies)
     CHECK(x.at(0).batch == 1);
@@ -152,8 +151,8 @@ TEST_CASE("QU-05: a stage has a queue, and runs one request at a time unless it"
   CHECK(c.replies[140][0].batch > 1);
 }
 
-TEST_CASE("QU-06: of each stage it is known how requests come, wait and are"
-          " served, second by second") {
+TEST_CASE("QU-06: arrivals and waits and service of each stage are reported for"
+          " each second") {
   virtual_cluster c{2, in_parts(2), ten_ms};
   auto nodes = nodes_of(c, 2);
   REQUIRE(nodes.size() == 2);
@@ -175,8 +174,8 @@ TEST_CASE("QU-06: of each stage it is known how requests come, wait and are"
     CHECK(x.service_cv < 0.01);
     CHECK(x.waited < 10e-6);
   }
-  // Two at once wait 0 and 5 ms for the first stage, and reach the second 5 ms
-  // apart.
+  // Of two requests at once, one waits 0 ms and one 5 ms for the first stage.
+  // They reach the second stage 5 ms apart.
   serve(2, 40ms);
   auto first = stage(0), second = stage(1);
   CHECK(first.arrivals == doctest::Approx(50).epsilon(0.05));
@@ -187,10 +186,10 @@ TEST_CASE("QU-06: of each stage it is known how requests come, wait and are"
   CHECK(second.waited < 10e-6);
 }
 
-TEST_CASE("QU-01, QU-07: parts have as many replicas as each is given, and four"
-          " replicas serve four times what one does") {
+TEST_CASE("QU-01, QU-07: each part has its own number of replicas and four"
+          " replicas have four times the throughput of one") {
   auto wanted = in_parts(2);
-  wanted.cuts = {2}; // a sixth of the model, and the rest
+  wanted.cuts = {2}; // one sixth of the model, and the rest
   wanted.replicas_of_parts = {1, 4};
   virtual_cluster c{5, wanted, ten_ms};
   send(c, 1, 600);
@@ -203,26 +202,26 @@ TEST_CASE("QU-01, QU-07: parts have as many replicas as each is given, and four"
   CHECK(c.executed_on.size() == 5);
 }
 
-TEST_CASE("FP-19, FP-20: parts are loaded at the same time, and serve once the"
-          " last of them is there") {
+TEST_CASE("FP-19, FP-20: parts load at the same time and serve when the last"
+          " part is ready") {
   auto wanted = in_parts(2, 0);
   wanted.cuts = {3};
   virtual_cluster c{2, wanted, emulation{120ms, 0us, 0us}};
   wanted.replicas = 1;
   have(c, wanted);
   auto begun = c.inside().world().now();
-  c.advance(60ms); // the smaller part is there
+  c.advance(60ms); // the smaller part is ready
   c.request(1, marked(c, 1));
   while (c.replies[1].empty() && c.inside().world().now() - begun < 1s)
     c.advance(1ms);
   auto took = c.inside().world().now() - begun;
   CHECK(c.answers() == counts{{ec::ok, 1}});
-  CHECK(took >= 90ms); // what the larger part takes
-  CHECK(took < 115ms); // less than both, one after the other
+  CHECK(took >= 90ms); // load time of the larger part
+  CHECK(took < 115ms); // less than two loads in sequence
 }
 
-TEST_CASE("P3: when a stage dies, what it had is run again by another, and what"
-          " had not begun is run once") {
+TEST_CASE("P3: started batches of a lost stage run again on another replica and"
+          " batches not yet started run once") {
   virtual_cluster c{6, in_parts(3, 2), ten_ms};
   send(c, 1, 200);
   c.advance(100ms);
@@ -230,28 +229,29 @@ TEST_CASE("P3: when a stage dies, what it had is run again by another, and what"
   c.advance(3s);
   CHECK(c.answers() == counts{{ec::ok, 200}});
   CHECK(all_are_right(c));
-  // At most what one of six has: one that runs, one that waits.
+  // At most the batches of one of six replicas run again: one running, one
+  // waiting.
   CHECK(c.executions >= 200);
   CHECK(c.executions <= 202);
 }
 
-TEST_CASE(
-  "P3: what was to go to a stage that dies goes to another of its part") {
+TEST_CASE("P3: a batch for a lost stage is forwarded to another replica of its"
+          " part") {
   virtual_cluster c{4, in_parts(2, 2), ten_ms};
-  send(c, 1, 200); // those that run in the first part are bound to the second
+  send(c, 1, 200); // running in part 1, bound to part 2
   c.advance(101ms);
   c.kill(nodes_of(c, 4).at(1));
-  c.advance(2s); // far less than they may take
+  c.advance(2s); // far less than their deadline
   CHECK(c.answers() == counts{{ec::ok, 200}});
   CHECK(all_are_right(c));
 }
 
-TEST_CASE("P3: what was on its way to a stage whose process has ended is"
-          " answered once, and no credit is lost with it") {
-  for (auto at = 100ms; at < 105ms; at += 1ms) { // a batch has 5 ms a stage
+TEST_CASE("P3: a batch in transit to a stage with an ended process is answered"
+          " once and its credit returns") {
+  for (auto at = 100ms; at < 105ms; at += 1ms) { // a batch takes 5 ms per stage
     CAPTURE(at.count());
     virtual_cluster c{4, in_parts(2, 2), ten_ms, {}, {{0}, 700us}};
-    std::string lost; // some replica of the last part
+    std::string lost; // a replica of the last part
     auto credits = [&] {
       uint64_t n = 0;
       for (auto& r : queue_of(c).replicas)
@@ -271,10 +271,10 @@ TEST_CASE("P3: what was on its way to a stage whose process has ended is"
   }
 }
 
-TEST_CASE("P3: a stage that drains and whose process ends gets nothing more") {
+TEST_CASE("P3: a draining stage with an ended process gets no more batches") {
   virtual_cluster c{4, in_parts(2, 2), ten_ms};
   send(c, 1, 100);
-  c.advance(101ms); // those that run in the first part are bound to the second
+  c.advance(101ms); // running in part 1, bound to part 2
   auto one_of_the_last = [&] {
     for (auto& r : queue_of(c).replicas)
       if (r.layers.first > 0)
@@ -287,27 +287,27 @@ TEST_CASE("P3: a stage that drains and whose process ends gets nothing more") {
   auto before = c.executed_on[node];
   it = one_of_the_last();
   REQUIRE(it.draining);
-  c.advance(40ms); // another takes longer to load
-  CHECK(c.executed_on[node] - before <= it.batches); // those that it had
+  c.advance(40ms); // a new replica takes longer to load
+  CHECK(c.executed_on[node] - before <= it.batches); // the batches it had
   c.advance(3s);
   CHECK(c.answers() == counts{{ec::ok, 100}});
   CHECK(all_are_right(c));
 }
 
-TEST_CASE("P3: when the only replica of a part dies, its requests wait for the"
-          " next") {
+TEST_CASE("P3: requests wait for the next replica when the only replica of a"
+          " part is lost") {
   virtual_cluster c{4, in_parts(3), ten_ms};
   auto nodes = nodes_of(c, 4);
   REQUIRE(nodes.size() == 3);
   send(c, 1, 50);
   c.advance(20ms);
-  SUBCASE("the first") {
+  SUBCASE("the first part") {
     c.kill(nodes[0]);
   }
-  SUBCASE("the middle one") {
+  SUBCASE("the middle part") {
     c.kill(nodes[1]);
   }
-  SUBCASE("the last") {
+  SUBCASE("the last part") {
     c.kill(nodes[2]);
   }
   c.advance(9s);
@@ -315,9 +315,8 @@ TEST_CASE("P3: when the only replica of a part dies, its requests wait for the"
   CHECK(all_are_right(c));
 }
 
-TEST_CASE(
-  "P3: what is between two parts, the next of which does not come again,"
-  " is run by who has the whole") {
+TEST_CASE("P3: a batch between two parts runs on a whole replica when the next"
+          " part does not return") {
   virtual_cluster c{3, in_parts(2), ten_ms};
   auto nodes = nodes_of(c, 3);
   REQUIRE(nodes.size() == 2);
@@ -325,19 +324,19 @@ TEST_CASE(
   c.advance(22ms);
   have(c, in_parts(1));
   c.kill(nodes[1]);
-  c.advance(2s); // far less than they may take
+  c.advance(2s); // far less than their deadline
   CHECK(c.answers() == counts{{ec::ok, 10}});
   CHECK(all_are_right(c));
 }
 
-TEST_CASE("gateway: a version of which some parts are there does not take what"
-          " another can answer") {
+TEST_CASE("gateway: a version with missing parts gets no requests while another"
+          " version can answer") {
   auto wanted = in_parts(2);
   wanted.version = "1";
   virtual_cluster c{4, wanted, {5s, 9ms, 1ms}};
   c.advance(5s);
   wanted.version = "2";
-  wanted.cuts = {1}; // one part is there long before the other
+  wanted.cuts = {1}; // one part is ready long before the other
   have(c, wanted);
   for (uint64_t id = 1; id <= 60; ++id) {
     send(c, id, id);
@@ -351,8 +350,8 @@ TEST_CASE("gateway: a version of which some parts are there does not take what"
   CHECK(c.replies[60][0].version == 2);
 }
 
-TEST_CASE("FP-64: whole replicas and parts serve one queue, and no request is"
-          " lost or doubled from one to the other") {
+TEST_CASE("FP-64: whole replicas and parts serve one queue without a lost or"
+          " repeated request") {
   virtual_cluster c{3, in_parts(2), ten_ms};
   auto whole = in_parts(1);
   uint64_t id = 0;
@@ -373,19 +372,20 @@ TEST_CASE("FP-64: whole replicas and parts serve one queue, and no request is"
   CHECK(c.executions == id);
 }
 
-TEST_CASE("P16: a part that drains runs what is bound to it before it ends") {
+TEST_CASE("P16: a draining part runs the batches bound to it before it ends") {
   virtual_cluster c{2, in_parts(2), ten_ms};
   auto nodes = nodes_of(c, 2);
   REQUIRE(nodes.size() == 2);
   send(c, 1, 1);
-  c.advance(2ms); // the first part runs it, the second has nothing to do
+  c.advance(2ms); // the first part runs, the second is idle
   REQUIRE(c.ask_actor<ack, supervisor_actor>(nodes[1] + "/supervisor",
                                              millrace::drain{}));
-  c.advance(20ms); // another could not be there that soon
+  c.advance(20ms); // no other replica could be ready so soon
   CHECK(c.answers() == counts{{ec::ok, 1}});
 }
 
-TEST_CASE("pipelines: who asks for what cannot be cut so hears why") {
+TEST_CASE("pipelines: a request for a model that cannot be cut as configured is"
+          " answered with the reason") {
   virtual_cluster c{2, in_parts(13), ten_ms};
   c.request(1, marked(c, 1));
   c.advance(10ms);
@@ -396,7 +396,8 @@ TEST_CASE("pipelines: who asks for what cannot be cut so hears why") {
            " cannot be cut into 13 parts");
 }
 
-TEST_CASE("pipelines: what cannot be cut so is said") {
+TEST_CASE("pipelines: a model that cannot be cut as configured is listed with"
+          " the reason") {
   auto wanted = in_parts(2);
   virtual_cluster c{2, wanted, ten_ms};
   auto note = [&] {

@@ -8,7 +8,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Of twelve layers, and no replica is wanted of it.
+/// A model of twelve layers without a configured replica.
 model_settings idle_model() {
   auto out = want(0);
   out.parts = 2;
@@ -56,8 +56,8 @@ plan_list plans_of(virtual_cluster& c, const std::string& version) {
 
 } // namespace
 
-TEST_CASE("FP-06: a model is measured on an idle device: how long it takes to"
-          " load and to run, and its memory") {
+TEST_CASE("FP-06: the load time and run times and memory of a model are"
+          " measured on an idle device") {
   virtual_cluster c{1, idle_model(), ten_ms};
   CHECK(known(c).profiles.empty());
   REQUIRE(measure_it(c));
@@ -71,11 +71,11 @@ TEST_CASE("FP-06: a model is measured on an idle device: how long it takes to"
   CHECK(metric_of(x, "load_seconds") == doctest::Approx(0.050));
   CHECK(metric_of(x, "memory_bytes") == 1048576);
   CHECK(metric_of(x, "activation_bytes") > 0);
-  CHECK(c.load_of("w1").devices.at(0).memory == 0); // it leaves nothing behind
+  CHECK(c.load_of("w1").devices.at(0).memory == 0); // memory is freed
 }
 
-TEST_CASE("FP-09: hosts, their devices and links are known, and plans count"
-          " with the slowest link") {
+TEST_CASE("FP-09: the profiler stores hosts with devices and links and plans"
+          " use the slowest link") {
   auto cold = [](bandwidth link) {
     virtual_cluster c{2, idle_model(), ten_ms, {}, {link, 10us}};
     auto members = *c.ask_actor<member_list, supervisor_actor>("./supervisor",
@@ -91,11 +91,11 @@ TEST_CASE("FP-09: hosts, their devices and links are known, and plans count"
     REQUIRE(measure_it(c));
     return plans_of(c, "").ranges.at(0).cold;
   };
-  // The model's megabyte, or a part of it, over links of 10 and 1 MB/s.
+  // 1 MB, or a part of the model, over links of 10 and 1 MB/s.
   CHECK(cold({1e6}) > 5 * cold({1e7}));
 }
 
-TEST_CASE("FP-07: each layer is measured by itself") {
+TEST_CASE("FP-07: each layer is measured separately") {
   virtual_cluster c{1, idle_model(), ten_ms};
   REQUIRE(measure_it(c));
   auto x = known(c).profiles.at(0);
@@ -114,7 +114,7 @@ TEST_CASE("FP-07: each layer is measured by itself") {
         == doctest::Approx(0).epsilon(1e-5));
 }
 
-TEST_CASE("profiler: two measurements are not of one device, and a third is"
+TEST_CASE("profiler: two measurements use different devices and a third is"
           " refused") {
   virtual_cluster c{2, idle_model(), ten_ms};
   auto said = c.ask_at_once<ack, profiler_actor>(
@@ -125,8 +125,8 @@ TEST_CASE("profiler: two measurements are not of one device, and a third is"
   CHECK_FALSE(said[2]);
 }
 
-TEST_CASE("profiler: a device with replicas is measured on while they have no"
-          " requests, where no other is free") {
+TEST_CASE("profiler: a device with idle replicas is used for a measurement if"
+          " no device is free") {
   auto wanted = idle_model();
   wanted.replicas = 2;
   virtual_cluster c{2, wanted, ten_ms};
@@ -143,7 +143,7 @@ TEST_CASE("profiler: a device with replicas is measured on while they have no"
         == "no device v100 is on a ready node that has the bundle");
 }
 
-TEST_CASE("profiler: what is known of other layers than the bundle has makes no"
+TEST_CASE("profiler: a profile with other layers than the bundle gives no"
           " plans") {
   virtual_cluster c{1, idle_model(), ten_ms};
   profile x{.model = "m", .points = {}};
@@ -158,28 +158,29 @@ TEST_CASE("profiler: what is known of other layers than the bundle has makes no"
   auto wrong = plans("");
   REQUIRE_FALSE(wrong);
   CHECK(wrong.failure().text
-        == "what is known of m is of 5 layers, and its bundle has 12");
+        == "the profile of m has 5 layers, and its bundle has 12");
   REQUIRE(measure_it(c));
   CHECK(plans("emulated"));
   CHECK_FALSE(plans("v100"));
   auto either = plans("");
   REQUIRE_FALSE(either);
   CHECK(either.failure().text
-        == "what m costs is known on emulated, v100: expected one of them");
+        == "the profile of m is for device kinds emulated, v100: expected one"
+           " kind");
 }
 
-TEST_CASE("profiler: what was measured is there after it has crashed") {
+TEST_CASE("profiler: measurements survive a crash of the profiler") {
   virtual_cluster c{1, idle_model(), ten_ms};
   REQUIRE(measure_it(c));
   c.crash("./profiler");
   c.advance(3s);
   CHECK(known(c).profiles.size() == 1);
-  REQUIRE(measure_it(c)); // in the place of that
+  REQUIRE(measure_it(c)); // replaces the wrong profile
   CHECK(known(c).profiles.size() == 1);
 }
 
-TEST_CASE("profiler: as many layers as can be planned for, on eight kinds of"
-          " device, are kept and are there after it has crashed") {
+TEST_CASE("profiler: profiles of the most layers on eight device kinds survive"
+          " a crash of the profiler") {
   virtual_cluster c{1, idle_model(), ten_ms};
   for (auto kind : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
     profile x{"m", {}};
@@ -203,8 +204,8 @@ TEST_CASE("profiler: as many layers as can be planned for, on eight kinds of"
   CHECK(print_profiles({after}) == print_profiles({before}));
 }
 
-TEST_CASE("profiler: what is to be forgotten of a model is, of all its layers,"
-          " and stays so") {
+TEST_CASE("profiler: forgotten points of a model are removed for all layers and"
+          " stay removed") {
   virtual_cluster c{1, idle_model(), ten_ms};
   auto forget = [&] {
     return c.ask_actor<ack, profiler_actor>("./profiler", forget_profiles{"m"});
@@ -217,7 +218,7 @@ TEST_CASE("profiler: what is to be forgotten of a model is, of all its layers,"
   };
   REQUIRE(keep_one("m"));
   REQUIRE(keep_one("n"));
-  CHECK(known(c).profiles.size() == 2); // of its layers, and of any
+  CHECK(known(c).profiles.size() == 2); // one of its layers, one of any layers
   REQUIRE(forget());
   CHECK(known(c).profiles.empty());
   CHECK_FALSE(c.ask_actor<plan_list, profiler_actor>(
@@ -230,8 +231,8 @@ TEST_CASE("profiler: what is to be forgotten of a model is, of all its layers,"
   CHECK(measure_it(c));
 }
 
-TEST_CASE("FP-08: what replicas take while they serve is averaged, and follows"
-          " what changes") {
+TEST_CASE("FP-08: run times of serving replicas are averaged and follow"
+          " changes") {
   auto wanted = idle_model();
   wanted.replicas = 1;
   virtual_cluster c{2, wanted, ten_ms, {}, {{0}, 700us}};
@@ -242,24 +243,24 @@ TEST_CASE("FP-08: what replicas take while they serve is averaged, and follows"
       c.advance(20ms);
     }
   };
-  // Of a part, which takes half of 9 ms and of 1 ms a row.
+  // Run time of one part: half of 9 ms plus half of 1 ms per row.
   auto executes = [&](double seconds) {
     auto live = known(c).live;
-    REQUIRE(live.size() == 2); // a figure for each part
+    REQUIRE(live.size() == 2); // one figure per part
     for (auto& x : live) {
       CHECK(x.execute == doctest::Approx(seconds).epsilon(0.01));
       CHECK(x.batch == doctest::Approx(1));
       CHECK(x.load == doctest::Approx(0.025));
       CHECK(x.loads == 1);
     }
-    CHECK(live[0].send == doctest::Approx(0.0014).epsilon(0.01)); // and back
+    CHECK(live[0].send == doctest::Approx(0.0014).epsilon(0.01)); // both ways
     CHECK(live[1].sends == 0);
     return live.at(0).executions;
   };
   serve(1, 20s);
   auto before = executes(0.005);
   CHECK(before > 1);
-  serve(11, 5s); // one look: a fifth of the average is new
+  serve(11, 5s); // one report has a weight of one fifth in the average
   CHECK(executes(0.8 * 0.005 + 0.2 * 0.010) == before + 1);
   serve(11, 100s);
   c.advance(10s);
@@ -267,22 +268,22 @@ TEST_CASE("FP-08: what replicas take while they serve is averaged, and follows"
   c.advance(1min);
   c.crash("./profiler");
   c.advance(1s);
-  CHECK(executes(0.010) == all); // they were on disk
+  CHECK(executes(0.010) == all); // the bundles were on disk
 }
 
-TEST_CASE("FP-08: what it takes to fetch a model is averaged") {
+TEST_CASE("FP-08: the times to fetch a model are averaged") {
   auto wanted = want(2);
   wanted.model = "far";
   virtual_cluster c{2, wanted, ten_ms};
   auto live = known(c, "far").live;
   REQUIRE(live.size() == 1);
-  // A mebibyte over a link of one a second, in a chain of two hosts.
+  // 1 MiB over a link of 1 MiB/s in a chain of two hosts.
   CHECK(live[0].fetch == doctest::Approx(1).epsilon(0.01));
   CHECK(live[0].loads == 2);
 }
 
-TEST_CASE("FP-18: versions whose layers are alike have the same plans, until"
-          " what is known of these changes") {
+TEST_CASE("FP-18: versions with equal layers share plans until the profile of"
+          " the layers changes") {
   virtual_cluster c{1, idle_model(), ten_ms};
   REQUIRE(measure_it(c));
   auto first = plans_of(c, "1");
@@ -299,8 +300,8 @@ TEST_CASE("FP-18: versions whose layers are alike have the same plans, until"
   CHECK(second.ranges.at(0).inference > first.ranges.at(0).inference);
 }
 
-TEST_CASE("FP-61: versions whose layers differ have queues, copies and plans of"
-          " their own") {
+TEST_CASE("FP-61: versions with different layers have separate queues and"
+          " copies and plans") {
   auto wanted = idle_model();
   wanted.model = "grows";
   virtual_cluster c{4, wanted, {5s, 9ms, 1ms}};
@@ -314,7 +315,7 @@ TEST_CASE("FP-61: versions whose layers differ have queues, copies and plans of"
     return out->number;
   };
   CHECK(plans("1") == 1);
-  CHECK(plans("2") == 2); // FP-18: its layers have changed
+  CHECK(plans("2") == 2); // FP-18: layers of version 2 changed
   CHECK(plans("1") == 1);
   auto rows = known(c, "grows");
   REQUIRE(rows.profiles.size() == 2);
@@ -328,7 +329,7 @@ TEST_CASE("FP-61: versions whose layers differ have queues, copies and plans of"
   };
   serve("1", {6});
   c.advance(5s);
-  serve("2", {1}); // whose first part is there long before the other
+  serve("2", {1}); // its first part is ready long before the other
   c.advance(2s);
   auto queue = [&](const std::string& version) {
     return *c.ask_actor<queue_status, router_actor>("./router/grows." + version,
@@ -349,7 +350,7 @@ TEST_CASE("FP-61: versions whose layers differ have queues, copies and plans of"
   CHECK(queue("2").replicas.size() == 2);
 }
 
-TEST_CASE("profiler: a profile that nobody can have measured is refused") {
+TEST_CASE("profiler: a profile with impossible measurements is refused") {
   virtual_cluster c{1, idle_model(), ten_ms};
   CHECK_FALSE(keep(c, {.model = "m", .points = {}}));
   CHECK_FALSE(keep(c, {"../m", {{"emulated", 1, {}, {{"load_seconds", 1}}}}}));
@@ -362,7 +363,7 @@ TEST_CASE("profiler: a profile that nobody can have measured is refused") {
   CHECK(gap.failure().text
         == "the profile of 'm' has no execute_seconds of layer 1 on 'v100'");
   CHECK(known(c).profiles.size() == 1);
-  // Nor more in all than is kept of one.
+  // The limit also holds for the sum over all device kinds.
   auto many = [&](const std::string& kind) {
     profile_point one{kind, 1, {}, {{"load_seconds", 1}}};
     return keep(c, {.model = "m", .points = {10'000, one}});

@@ -23,8 +23,8 @@ record run_key_stage(const std::vector<std::string>& changes = {}) {
 }
 
 struct change {
-  double at;        ///< seconds
-  std::string what; ///< the event
+  double at;        ///< seconds of the run
+  std::string what; ///< event text
 };
 
 std::vector<change> changes_in(const record& x) {
@@ -39,8 +39,8 @@ bool has(const change& x, const std::string& text) {
   return x.what.find(text) != std::string::npos;
 }
 
-/// Whether a change in the first 3 s after `from` names the stage as key and
-/// gives replicas to it.
+/// Returns true if a change in the first 3 s after `from` names the stage as
+/// key stage and adds replicas to it.
 bool is_key_after(const std::vector<change>& xs, double from,
                   const std::string& stage) {
   return std::any_of(xs.begin(), xs.end(), [&](auto& x) {
@@ -51,8 +51,7 @@ bool is_key_after(const std::vector<change>& xs, double from,
 
 constexpr uint64_t stage_count = 5;
 
-/// Five parts of two layers each, but for one of four, which takes twice as
-/// long.
+/// Five parts of two layers each, except one slow part of four layers.
 model_settings with_slow_stage(uint64_t slow) {
   auto out = want(1);
   for (uint64_t i = 0, layer = 0; i + 1 < stage_count; ++i)
@@ -64,7 +63,7 @@ model_settings with_slow_stage(uint64_t slow) {
   return out;
 }
 
-/// The model "m" in `scaling`.
+/// The scaling status of model "m".
 scaling_status scaling_of(virtual_cluster& c) {
   auto list =
     c.ask_actor<scaling_list, autoscaler_actor>("./autoscaler", get_scaling{});
@@ -73,8 +72,8 @@ scaling_status scaling_of(virtual_cluster& c) {
   return list->models[0];
 }
 
-/// Mean seconds from arrival at a stage to the end of its run, by first layer,
-/// of the requests answered in the 2 s that were reported last.
+/// Mean time in seconds from arrival at a stage to the end of its run, by first
+/// layer, for the requests answered in the last 2 s of the report.
 std::map<uint64_t, double> delays_of(const virtual_cluster& c,
                                      std::map<uint64_t, timestamp> arrived) {
   auto until = c.now() - 150ms;
@@ -102,8 +101,8 @@ std::map<uint64_t, double> delays_of(const virtual_cluster& c,
 
 } // namespace
 
-TEST_CASE("QU-17: the slow stage is key and has its replicas within 3 s, and"
-          " all requests are answered") {
+TEST_CASE("QU-17: the slow stage is the key stage and has its replicas within 3"
+          " s and all requests are answered") {
   auto x = run_key_stage();
   auto changes = changes_in(x);
   CHECK(is_key_after(changes, 0, "2-8"));
@@ -119,16 +118,15 @@ TEST_CASE("QU-17: the slow stage is key and has its replicas within 3 s, and"
   CHECK(!has(changes.back(), "8-10 x1"));
 }
 
-TEST_CASE("QU-62: without the corrector the latency is at least a half"
-          " larger") {
+TEST_CASE("QU-62: without the corrector the latency is at least 50 % higher") {
   auto with = mean_latency(run_key_stage());
   auto without =
     mean_latency(run_key_stage({"scopes.model/chain.options.corrector=false"}));
   CHECK(without > 1.5 * with);
 }
 
-TEST_CASE("QU-11: the slow stage is key and gets replicas, at each of five"
-          " positions, with one and two gateways") {
+TEST_CASE("QU-11: the slow stage is the key stage and gets replicas at each of"
+          " five positions with one or two gateways") {
   for (uint64_t slow = 0; slow < stage_count; ++slow)
     for (size_t gateways : {1, 2}) {
       CAPTURE(slow);
@@ -160,8 +158,8 @@ TEST_CASE("QU-11: the slow stage is key and gets replicas, at each of five"
     }
 }
 
-TEST_CASE("QU-06: the delay of a stage in scaling is that of the devices' runs,"
-          " within 5 % at the median") {
+TEST_CASE("QU-06: the median delay of a stage in scaling is within 5 % of the"
+          " device runs") {
   auto wanted = with_slow_stage(2);
   wanted.scaling.options = {{"corrector", "false"}, {"smoother", "off"}};
   virtual_cluster c{5, wanted, {50ms, 12ms, 0us}}; // 2 ms for two layers
@@ -172,7 +170,7 @@ TEST_CASE("QU-06: the delay of a stage in scaling is that of the devices' runs,"
     load.run(50ms);
     auto found = scaling_of(c).stages;
     if (found[2].delay == before[2].delay)
-      continue; // no decision meanwhile
+      continue; // no decision in the meantime
     before = found;
     auto expected = delays_of(c, load.sent);
     for (auto& x : found)

@@ -6,8 +6,8 @@ using namespace millrace::test;
 
 namespace {
 
-/// One device of some lanes that serves 100 requests per second on each, one at
-/// a time, on a network that takes no time.
+/// One device. Each lane serves 100 requests per second, one at a time. The
+/// network has no delay.
 std::string one_device(double rate, uint64_t lanes, double cv) {
   return "length: 1000s\n"
          "hosts:\n"
@@ -26,7 +26,7 @@ std::string one_device(double rate, uint64_t lanes, double cv) {
          + std::to_string(rate) + ", deadline: 600s}]\n";
 }
 
-/// The mean time that requests waited, in seconds.
+/// Mean wait of the requests, in seconds.
 double mean_wait(const simulator::record& run) {
   double sum = 0;
   for (auto& x : run.requests)
@@ -34,7 +34,7 @@ double mean_wait(const simulator::record& run) {
   return sum / static_cast<double>(run.requests.size());
 }
 
-/// Erlang's C: the chance to wait, with c servers and a load of a.
+/// Erlang C: the probability to wait with c servers and offered load a.
 double erlang_c(double a, int c) {
   double term = 1, sum = 1;
   for (int k = 1; k < c; ++k)
@@ -45,7 +45,7 @@ double erlang_c(double a, int c) {
 
 } // namespace
 
-TEST_CASE("device: one lane with fixed times waits as M/D/1 does") {
+TEST_CASE("device: waits at one lane with constant run times match M/D/1") {
   for (auto load : {0.5, 0.8}) {
     auto run = run_of(scenario_of(one_device(100 * load, 1, 0)));
     auto expected = load / (2 * 100 * (1 - load));
@@ -54,19 +54,20 @@ TEST_CASE("device: one lane with fixed times waits as M/D/1 does") {
   }
 }
 
-TEST_CASE("device: one lane with exponential times waits as M/M/1 does") {
+TEST_CASE("device: waits at one lane with exponential run times match M/M/1") {
   auto run = run_of(scenario_of(one_device(70, 1, 1)));
   CHECK(mean_wait(run) == doctest::Approx(0.7 / (100 - 70)).epsilon(0.1));
 }
 
-TEST_CASE("device: several lanes wait as M/M/c does") {
+TEST_CASE("device: waits at several lanes match M/M/c") {
   auto run = run_of(scenario_of(one_device(240, 3, 1)));
   auto expected = erlang_c(2.4, 3) / (300 - 240);
   CHECK(mean_wait(run) == doctest::Approx(expected).epsilon(0.05));
 }
 
-TEST_CASE("device: neighbours slow each other down as their model says") {
-  // Two lanes that are always both busy; each takes half as long again.
+TEST_CASE("device: concurrent batches slow each other as the contention model"
+          " predicts") {
+  // Both lanes are always busy, so each batch takes 50 % longer.
   auto text = one_device(200, 2, 0);
   auto at = text.find("cv: 0.000000");
   text.replace(at, 12, "interference: {slowdown: 0.5}");
@@ -79,10 +80,10 @@ TEST_CASE("device: neighbours slow each other down as their model says") {
   CHECK(slowed > run.requests.size() * 9 / 10);
 }
 
-TEST_CASE("I27: three times the load a cluster can take leaves goodput at its"
-          " peak, however long batches are") {
-  // What is begun must be done in time, after what its replica has before it:
-  // of the longest batches two and a half fit into the deadline.
+TEST_CASE("I27: goodput stays at its peak at three times the capacity for each"
+          " batch time") {
+  // Each dispatched batch must finish in time behind the earlier batches of its
+  // replica. The deadline has room for two and a half of the longest batches.
   for (auto batch_ms : {5, 20, 100, 200}) {
     auto peak = 2 * 8 * 1000.0 / batch_ms;
     auto run = run_of(scenario_of(
@@ -103,7 +104,8 @@ TEST_CASE("I27: three times the load a cluster can take leaves goodput at its"
     CAPTURE(batch_ms);
     double sum = 0;
     for (size_t i = 1; i < 19; ++i) {
-      // A batch more or less ends within a second; ten are taken to learn.
+      // The count per second varies by one batch. The router learns during ten
+      // batches.
       if (i >= 2)
         CHECK(per_second[i] >= 0.95 * peak - 16);
       sum += per_second[i];

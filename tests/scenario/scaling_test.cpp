@@ -15,7 +15,7 @@ using namespace millrace::simulator;
 
 namespace {
 
-/// What config/scenarios/burst.yaml does, with options replaced.
+/// Runs config/scenarios/burst.yaml with replaced options.
 record run_burst(std::vector<std::string> changes = {}, uint64_t seed = 1) {
   auto what =
     load_scenario(MILLRACE_SOURCE "/config/scenarios/burst.yaml", changes);
@@ -58,9 +58,8 @@ const std::vector<std::string> at_random{"workload[0].arrivals=poisson",
 
 } // namespace
 
-TEST_CASE(
-  "scaling: replicas follow a burst, 1, 4 and 1 again, and every request"
-  " is answered") {
+TEST_CASE("scaling: replicas follow a burst from 1 to 4 and back to 1 and every"
+          " request is answered") {
   auto found = run_burst();
   auto xs = changes_in(found);
   REQUIRE(xs.size() == 3);
@@ -79,8 +78,8 @@ TEST_CASE(
   CHECK(deploys == 4);
 }
 
-TEST_CASE("FP-25: with policy invocations or utilisation replicas follow the"
-          " burst, and end after it") {
+TEST_CASE("FP-25: policies invocations and utilisation start replicas for a"
+          " burst and end them afterwards") {
   struct {
     std::string scaling;
     uint64_t most;
@@ -105,7 +104,7 @@ TEST_CASE("FP-25: with policy invocations or utilisation replicas follow the"
 
 namespace {
 
-/// The devices that replicas get, in the order of the orders.
+/// The devices of the replicas, in the order of their decisions.
 std::vector<std::string> devices_in(const record& x) {
   std::vector<std::string> out;
   for (auto& e : x.events)
@@ -117,8 +116,8 @@ std::vector<std::string> devices_in(const record& x) {
 
 } // namespace
 
-TEST_CASE("FP-32, FP-33: with policy two_stage a burst uses the host that has"
-          " the model, then one device of each other host") {
+TEST_CASE("FP-32, FP-33: policy two_stage places a burst on the host with the"
+          " model and then on one device per other host") {
   using names = std::vector<std::string>;
   auto found = run_burst({"placement={policy: two_stage}"});
   check_all_ok(found);
@@ -130,8 +129,8 @@ TEST_CASE("FP-32, FP-33: with policy two_stage a burst uses the host that has"
                  "worker-2/small.1"});
 }
 
-TEST_CASE("placement: with policy pack replicas share devices up to their"
-          " units, and stay there") {
+TEST_CASE("placement: policy pack lets replicas share devices up to their units"
+          " without moving them") {
   using names = std::vector<std::string>;
   auto found =
     run_burst({"placement={policy: pack}", "hosts[1].devices[0].units=100",
@@ -142,9 +141,8 @@ TEST_CASE("placement: with policy pack replicas share devices up to their"
         == names{"worker-1/small.0", "worker-1/small.0", "worker-1/small.1"});
 }
 
-TEST_CASE(
-  "scaling: a burst at random needs 4 or 5, with one change of direction"
-  " per cooldown") {
+TEST_CASE("scaling: a random burst gets 4 or 5 replicas with at most one change"
+          " of direction per cooldown") {
   for (uint64_t seed : {1, 2, 3, 4}) {
     CAPTURE(seed);
     auto found = run_burst(at_random, seed);
@@ -166,8 +164,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("decide: recorded decisions are the same when they are made again,"
-          " and others with other options") {
+TEST_CASE("decide: a replay gives the recorded decisions and other options give"
+          " other decisions") {
   auto what = load_scenario(MILLRACE_SOURCE "/config/scenarios/burst.yaml");
   REQUIRE(what);
   auto run = simulation::prepare(*what, {});
@@ -194,12 +192,12 @@ TEST_CASE("decide: recorded decisions are the same when they are made again,"
     CHECK(again() == x.proposed.groups);
     settings.options["target"] = "0.5";
     if (x.what.to == 4)
-      CHECK(again().at(0).count == 6); // the most
+      CHECK(again().at(0).count == 6); // the maximum
   }
 }
 
-TEST_CASE("scaling: a simulated decision takes the time that its table gives it"
-          " before it has effect") {
+TEST_CASE("scaling: a simulated decision takes effect after the time in its"
+          " table") {
   auto first_after = [](const record& x, const char* event) {
     for (auto& e : x.events)
       if (e.at > 60s && e.what.starts_with(event))

@@ -12,8 +12,8 @@ namespace {
 
 using simulator::batch_row;
 
-/// One device; each batch takes ten milliseconds, and the network no time.
-/// `sharing` is its YAML, `workload` that of requests for models "a" and "b".
+/// One device with batches of 10 ms and a network without delay. `sharing`:
+/// YAML of the device. `workload`: YAML of requests for models "a" and "b".
 std::string shared_device(uint64_t lanes, const std::string& sharing,
                           const std::string& workload,
                           const std::string& length = "20s",
@@ -40,7 +40,7 @@ std::string shared_device(uint64_t lanes, const std::string& sharing,
          + workload + "\n";
 }
 
-/// A stream of requests, as YAML.
+/// A workload for one model, as YAML.
 std::string requests_for(const std::string& model, const std::string& more) {
   return "{model: " + model + ", deadline: 600s, " + more + "}";
 }
@@ -61,7 +61,7 @@ std::vector<batch_row> batches_of(const simulator::record& run,
   return out;
 }
 
-/// For how long exactly `count` of the batches run at once, in a period.
+/// Total time in a period during which exactly `count` batches run.
 microseconds time_with(size_t count, const std::vector<batch_row>& batches,
                        microseconds begin, microseconds end) {
   std::vector<std::pair<microseconds, int>> changes;
@@ -82,7 +82,7 @@ microseconds time_with(size_t count, const std::vector<batch_row>& batches,
   return out;
 }
 
-/// The most batches that run at once.
+/// The maximum number of concurrent batches.
 size_t peak_of(const std::vector<batch_row>& batches) {
   size_t out = 0;
   for (size_t n = 1; n <= 16; ++n)
@@ -93,8 +93,8 @@ size_t peak_of(const std::vector<batch_row>& batches) {
 
 } // namespace
 
-TEST_CASE("device sharing: two always-busy replicas with per_replica 1 overlap,"
-          " and neither overlaps with itself") {
+TEST_CASE("device sharing: two busy replicas with per_replica 1 overlap each"
+          " other and never themselves") {
   auto run =
     run_shared(shared_device(2, "{per_replica: 1}",
                              "[" + requests_for("a", "rate: 300") + ", "
@@ -102,7 +102,7 @@ TEST_CASE("device sharing: two always-busy replicas with per_replica 1 overlap,"
   CHECK(peak_of(batches_of(run, "a")) == 1);
   CHECK(peak_of(batches_of(run, "b")) == 1);
   CHECK(batches_of(run, "a").size() > 1000);
-  // Both run all the time.
+  // Both replicas run all the time.
   CHECK(time_with(2, batches_of(run), 1s, 19s) > 17'900ms);
 }
 
@@ -112,9 +112,8 @@ TEST_CASE("device sharing: without a limit one busy replica takes both lanes") {
   CHECK(peak_of(batches_of(run)) == 2);
 }
 
-TEST_CASE(
-  "device sharing: a replica with per_replica 1 that has a device of two"
-  " lanes alone waits as M/D/1") {
+TEST_CASE("device sharing: waits of one replica with per_replica 1 on two lanes"
+          " match M/D/1") {
   constexpr double service = 0.010; // seconds
   for (auto load : {0.5, 0.8}) {
     auto run = run_shared(shared_device(
@@ -132,9 +131,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-  "PA-41, PA-42: of a burst of six batches in mode wave at_once 3 overlap"
-  " and the rest runs one at a time, and so the next burst") {
+TEST_CASE("PA-41, PA-42: in mode wave three of six batches overlap and the rest"
+          " runs one at a time in each burst") {
   auto burst = [](const char* start) {
     return requests_for("a", std::string{"arrivals: constant, rate: 10000,"
                                          " length: 650us, start: "}
@@ -155,8 +153,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("device sharing: mode cap with at_once 3 never runs four batches, and"
-          " always three while there is work") {
+TEST_CASE("device sharing: mode cap with at_once 3 runs exactly three batches"
+          " while enough are queued") {
   auto run =
     run_shared(shared_device(4, "{mode: cap, at_once: 3}",
                              "[" + requests_for("a", "rate: 300") + ", "
@@ -176,7 +174,7 @@ TEST_CASE("device sharing: several gateways together cannot exceed a limit") {
                        {"{mode: wave, at_once: 3}", 3, 3},
                        {"{per_replica: 1}", 2, 1}};
   for (auto& [sharing, of_device, of_replica] : table) {
-    auto& text = sharing; // no lambda captures a structured binding
+    auto& text = sharing; // lambdas cannot capture a structured binding
     CAPTURE(text);
     auto run =
       run_shared(shared_device(4, sharing,
@@ -189,7 +187,7 @@ TEST_CASE("device sharing: several gateways together cannot exceed a limit") {
   }
 }
 
-TEST_CASE("I31: no explored seed of shared devices exceeds a limit") {
+TEST_CASE("I31: explored seeds of shared devices exceed no limit") {
   auto what = load_scenario(MILLRACE_SOURCE "/config/scenarios/storm.yaml");
   REQUIRE(what);
   what->spec.explore.vary = {variation::lanes, variation::sharing};
@@ -203,7 +201,7 @@ TEST_CASE("I31: no explored seed of shared devices exceeds a limit") {
   }
 }
 
-TEST_CASE("sharing: a scope makes a device of two lanes run one batch at a time"
+TEST_CASE("sharing: a scope limits a device of two lanes to one batch at a time"
           " while it serves") {
   auto text = shared_device(2, "{}",
                             "[" + requests_for("a", "rate: 60") + ", "
@@ -219,8 +217,8 @@ TEST_CASE("sharing: a scope makes a device of two lanes run one batch at a time"
   CHECK(time_with(2, batches, 1s, 10s) == 0us);
 }
 
-TEST_CASE("times: interference is the time that neighbours cost, by device and"
-          " by request") {
+TEST_CASE("times: interference by device and by request is the time added by"
+          " concurrent batches") {
   auto text =
     shared_device(2, "{}",
                   "[" + requests_for("a", "arrivals: constant, rate: 20") + ", "
@@ -240,9 +238,8 @@ TEST_CASE("times: interference is the time that neighbours cost, by device and"
   CHECK(slowed > 100);
 }
 
-TEST_CASE(
-  "device sharing: a replica gets as many batches as its device lets run,"
-  " and the others go to a replica that is free") {
+TEST_CASE("device sharing: a replica gets the batches that its device admits"
+          " and the others go to a free replica") {
   auto run = run_shared(
     "length: 20s\n"
     "hosts:\n"

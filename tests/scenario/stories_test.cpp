@@ -8,7 +8,8 @@ using namespace millrace::test;
 
 namespace {
 
-/// The newest of those that the gateway knows, or of that number.
+/// The newest stored request of the gateway, or the request with number
+/// `which`.
 request_story story(virtual_cluster& c, const std::string& which = {}) {
   auto all =
     c.ask_actor<request_list, gateway_actor>("./gateway", get_requests{which});
@@ -17,8 +18,7 @@ request_story story(virtual_cluster& c, const std::string& which = {}) {
   return all->requests[0];
 }
 
-/// A cluster of two, the first part of its model at the first, and what a
-/// request needs 5 ms in each for.
+/// A cluster of two workers with one part each. Each part takes 5 ms.
 struct two_stages : virtual_cluster {
   two_stages() : virtual_cluster{2, in_parts(2), ten_ms} {
     at = nodes_of(*this, 2);
@@ -30,15 +30,15 @@ struct two_stages : virtual_cluster {
   std::array<std::string, 2> replicas;
 };
 
-/// Each rounded, and a message takes no time.
+/// Compares times that were rounded. Messages take no time.
 bool is_about(microseconds x, microseconds expected) {
   return std::chrono::abs(x - expected) <= 10us;
 }
 
 } // namespace
 
-TEST_CASE("explain: an open request is where it is, and was where it was so"
-          " long") {
+TEST_CASE("explain: an open request lists its current stage and the time in"
+          " each stage before") {
   two_stages c;
   c.request(1, marked(c, 1));
   c.request(2, marked(c, 2));
@@ -54,7 +54,7 @@ TEST_CASE("explain: an open request is where it is, and was where it was so"
   CHECK(is_about(first.stays[1].took, 2ms));
 }
 
-TEST_CASE("explain: a request that waits for a replica has waited so long") {
+TEST_CASE("explain: a queued request lists its time in the queue") {
   two_stages c;
   send(c, 1, 10);
   c.advance(3ms);
@@ -65,8 +65,8 @@ TEST_CASE("explain: a request that waits for a replica has waited so long") {
   CHECK(is_about(last.queue, 3ms));
 }
 
-TEST_CASE("explain: a request that was too late in the queue had waited so"
-          " long") {
+TEST_CASE("explain: a request that expired in the queue lists its time in the"
+          " queue") {
   two_stages c;
   send(c, 1, 9);
   c.request(10, marked(c, 10), 8ms);
@@ -78,11 +78,11 @@ TEST_CASE("explain: a request that was too late in the queue had waited so"
   CHECK(x.queue <= 8ms);
 }
 
-TEST_CASE("explain: of a request that was too late, or cancelled, it is told"
-          " where it was then") {
+TEST_CASE("explain: a request that expired or was cancelled lists its stage at"
+          " that time") {
   two_stages c;
   auto expected = ec::deadline_exceeded;
-  SUBCASE("too late") {
+  SUBCASE("past its deadline") {
     c.request(1, marked(c, 1), 8ms);
   }
   SUBCASE("cancelled") {
@@ -103,8 +103,8 @@ TEST_CASE("explain: of a request that was too late, or cancelled, it is told"
   CHECK(is_about(x.stays[1].took, 3ms));
 }
 
-TEST_CASE("explain: of a request that a part of its model failed it is told"
-          " which, and what that and those before took") {
+TEST_CASE("explain: a request that failed in a part lists the part and the time"
+          " in each stage until then") {
   two_stages c;
   c.node(c.at[1]).faults().failing_executions = 1;
   c.request(1, marked(c, 1));
@@ -121,10 +121,10 @@ TEST_CASE("explain: of a request that a part of its model failed it is told"
   CHECK(x.queue < 1ms);
 }
 
-TEST_CASE("explain: a request that was run again, without a name, is remembered"
-          " with who was lost, which need not be who had it") {
+TEST_CASE("explain: a repeated request stores its failed attempt with the lost"
+          " replica") {
   virtual_cluster c{4, in_parts(2, 2), ten_ms, {}, {{0}, 700us}};
-  std::string lost; // some replica of the last part
+  std::string lost; // a replica of the last part
   for (auto& r : queue_of(c).replicas)
     if (r.layers.first != 0)
       lost = r.replica;
@@ -149,7 +149,7 @@ TEST_CASE("explain: a request that was run again, without a name, is remembered"
       ++handed_on;
       CHECK(y.stays.size() == 1);
       CHECK(y.why
-            == "what " + y.stays[0].replica + " handed on to " + lost
+            == "the batch from " + y.stays[0].replica + " to " + lost
                  + " was lost");
     }
   }
@@ -157,15 +157,15 @@ TEST_CASE("explain: a request that was run again, without a name, is remembered"
   CHECK(handed_on > 0);
 }
 
-TEST_CASE("P15: a request is no poison for that twice nobody was there to go on"
-          " with it") {
-  virtual_cluster c{4, in_parts(2), {50ms, 90ms, 10ms}}; // 50 ms a stage
+TEST_CASE("P15: a request that twice found no replica of its next stage is not"
+          " poison") {
+  virtual_cluster c{4, in_parts(2), {50ms, 90ms, 10ms}}; // 50 ms per stage
   c.request(1, marked(c, 1));
   for (size_t attempt = 1; attempt <= 2; ++attempt) {
     while (c.given < attempt)
       c.advance(1ms);
     for (auto& r : queue_of(c).replicas)
-      if (r.layers.first > 0) // while the first stage runs it
+      if (r.layers.first > 0) // while the first stage runs the request
         tell_replica(c, r.replica, stage_lost{0, "test"});
   }
   c.advance(10s);
@@ -177,18 +177,17 @@ TEST_CASE("P15: a request is no poison for that twice nobody was there to go on"
     CHECK(y.why == "no replica could go on after " + y.stays.back().replica);
 }
 
-TEST_CASE("P15: a request is no poison for that it was lost twice between two"
-          " nodes") {
+TEST_CASE("P15: a request lost twice between two nodes is not poison") {
   virtual_cluster c{4, in_parts(2), {50ms, 90ms, 10ms}, {}, {{0}, 5ms}};
   c.request(1, marked(c, 1));
   for (size_t attempt = 1; attempt <= 2; ++attempt) {
     for (int k = 0; k < 9000 && c.given < attempt; ++k)
       c.advance(1ms);
     REQUIRE(c.given == attempt);
-    c.advance(52ms); // it has run for 50 ms, and is on its way
+    c.advance(52ms); // the run of 50 ms ended, the output is in transit
     for (auto& r : queue_of(c).replicas)
       if (r.layers.first > 0)
-        c.kill(tell_replica(c, r.replica, tick::value)); // where it is
+        c.kill(tell_replica(c, r.replica, tick::value)); // its node
   }
   c.advance(9s);
   CHECK(c.answers() == counts{{ec::unavailable, 1}});
@@ -196,13 +195,12 @@ TEST_CASE("P15: a request is no poison for that it was lost twice between two"
   CHECK(x.attempts == 2);
   REQUIRE(x.vain.size() == 2);
   for (auto& y : x.vain)
-    CHECK(y.why.find("handed on") != std::string::npos);
+    CHECK(y.why.find("the batch from") != std::string::npos);
 }
 
-TEST_CASE(
-  "explain: a client that is answered at its deadline hears what came of"
-  " the attempt before") {
-  for (auto after_others : {false, true}) { // then the router gives it up
+TEST_CASE("explain: the answer at the deadline states the failure of the"
+          " previous attempt") {
+  for (auto after_others : {false, true}) { // true: by the router
     virtual_cluster c{1, want(1), ten_ms};
     if (after_others) {
       c.request(1);
@@ -210,17 +208,18 @@ TEST_CASE(
     }
     c.request(2);
     c.advance(4ms);
-    c.kill(c.given_to); // and there is no other
+    c.kill(c.given_to); // no other worker exists
     c.advance(20s);
     CHECK(c.answers()[ec::deadline_exceeded] == 1);
     auto text = story(c).error;
     INFO(text);
-    CHECK(text.ends_with("; it was tried in vain: replica m.1.1 was lost"));
+    CHECK(
+      text.ends_with("; an earlier attempt failed: replica m.1.1 was lost"));
   }
 }
 
-TEST_CASE("explain: what an attempt took that came to nothing is told apart"
-          " from the queue") {
+TEST_CASE("explain: the time of a failed attempt is separate from the time in"
+          " the queue") {
   virtual_cluster c{2, want(2), ten_ms};
   c.request(1);
   c.advance(4ms);
@@ -242,5 +241,5 @@ TEST_CASE("explain: what an attempt took that came to nothing is told apart"
   CHECK(x.vain[0].why == "replica " + lost.replica + " was lost");
   CHECK(lost.took >= 4ms);
   CHECK(lost.took <= x.queue);
-  CHECK(x.queue - lost.took < 1ms); // the other one was idle
+  CHECK(x.queue - lost.took < 1ms); // the other replica was idle
 }

@@ -4,14 +4,14 @@
 #include "tests/support/chain_of_four.hpp"
 
 /// \file
-/// Models on their way that nobody can give, or that nobody needs any more.
+/// Transfers of models without a good source, or without a user.
 
 using namespace millrace;
 using namespace millrace::test;
 
 namespace {
 
-/// Whatever it gives is wrong.
+/// Changes each chunk of a source.
 shared_bytes spoilt(const std::string&, size_t, const shared_bytes& content) {
   auto text = std::string{content.text()};
   text[text.size() / 2] ^= 1;
@@ -27,8 +27,8 @@ std::vector<replica_start> starts(chain_of_four& x) {
 
 } // namespace
 
-TEST_CASE("P8: a source that only gives wrong bytes is given up after a minute,"
-          " and the model is quarantined") {
+TEST_CASE("P8: a source that sends only wrong bytes is given up after one"
+          " minute and the model is quarantined") {
   chain_of_four x;
   x.damage = spoilt;
   x.c.advance(50s);
@@ -49,11 +49,11 @@ TEST_CASE("P8: a source that only gives wrong bytes is given up after a minute,"
   auto& note = models->models.at(0).note;
   CAPTURE(note);
   CHECK(note.starts_with("in quarantine: "));
-  CHECK(note.find("nobody has given it for a minute") != std::string::npos);
+  CHECK(note.find("no host has sent it for a minute") != std::string::npos);
 }
 
-TEST_CASE("P7: of several whose source is gone none waits for each before it to"
-          " fail") {
+TEST_CASE("P7: hosts of a chain that lost its source fail at the same time and"
+          " not one after the other") {
   chain_of_four x;
   x.until("w5", 4);
   x.c.kill("w1");
@@ -70,8 +70,8 @@ TEST_CASE("P7: of several whose source is gone none waits for each before it to"
   CHECK(failed() == all_receivers.size());
 }
 
-TEST_CASE(
-  "cache: what nobody needs any more does not come, and takes no room") {
+TEST_CASE("cache: the fetch of a model that is no longer needed stops and its"
+          " space is freed") {
   for (size_t phase : {0, 1, 6, 11}) {
     CAPTURE(phase);
     chain_of_four x;
@@ -99,8 +99,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("cache: a replica that takes the place of one that has failed goes on"
-          " where that was") {
+TEST_CASE("cache: the replacement of a failed replica continues its fetch") {
   chain_of_four x;
   x.until("w3", 6);
   auto placed = starts(x);
@@ -111,16 +110,16 @@ TEST_CASE("cache: a replica that takes the place of one that has failed goes on"
   x.check_others("");
 }
 
-TEST_CASE("P7: of a source that takes a second for a chunk hosts do not take"
-          " turns for ever") {
+TEST_CASE("P7: hosts with a source of one chunk per second each get the"
+          " model") {
   chain_of_four x;
   x.c.inside().network().set_speed(x.c.node("w1").host(), .01);
-  x.c.advance(chunks * 1s + 12s); // some of it to find out how slow it is
+  x.c.advance(chunks * 1s + 12s); // includes time to measure the source
   for (auto& node : all_receivers)
     x.check(node, true, 2);
 }
 
-TEST_CASE("chains: nothing is said to be there that has not come") {
+TEST_CASE("chains: the chain list shows no chunk before it has arrived") {
   chain_of_four x;
   for (int i = 0; i < 60; ++i) {
     auto list = x.c.ask_actor<chain_list, chain_controller_actor>(

@@ -4,14 +4,14 @@
 #include "tests/support/runs.hpp"
 
 /// \file
-/// How long replicas take to start from each tier, and which bytes move.
+/// Start times of replicas from each tier, and the bytes moved.
 
 using namespace millrace;
 using namespace millrace::test;
 
 namespace {
 
-/// From the decision until the replica is ready, in seconds; by source.
+/// Times in seconds from the decision until the replica is ready, by source.
 std::map<std::string, std::vector<double>>
 starts_in(const simulator::record& run) {
   std::map<std::string, std::vector<double>> out;
@@ -23,7 +23,8 @@ starts_in(const simulator::record& run) {
 }
 
 /// One start of a model of 100 MB that takes 1 s to attach and 0.5 s to send.
-/// `host`: keys of the worker, `device`: of its devices' emulation.
+/// `host`: config keys of the worker. `device`: config keys of the emulated
+/// devices.
 std::string one_start(const std::string& host, const std::string& device,
                       const std::string& bundle, int replicas = 1,
                       const std::string& more = "") {
@@ -55,8 +56,8 @@ bool is_about(double found, double expected) {
 
 } // namespace
 
-TEST_CASE("tiers: a start of T5-3B takes 56.8 s from the object store, 27.5 s"
-          " from another host and 1.2 s from the process of its host") {
+TEST_CASE("tiers: a start of T5-3B takes 56.8 s from the store and 27.5 s from"
+          " another host and 1.2 s from the host process") {
   auto found = starts_in(run_example("t5-starts.yaml"));
   auto took = [&](const char* source) {
     REQUIRE(found[source].size() == 1);
@@ -67,8 +68,8 @@ TEST_CASE("tiers: a start of T5-3B takes 56.8 s from the object store, 27.5 s"
   CHECK(std::abs(took("memory") / 1.2 - 1) < 0.01);
 }
 
-TEST_CASE("tiers: 40 starts at once take one copy from the object store in a"
-          " chain, and 40 copies without chains") {
+TEST_CASE("tiers: 40 concurrent starts read the object store once with a chain"
+          " and 40 times without chains") {
   constexpr double one_copy = 11.408e9;
   auto chain = run_example("t5-burst.yaml");
   CHECK(std::abs(static_cast<double>(chain.store_bytes) / one_copy - 1)
@@ -76,7 +77,7 @@ TEST_CASE("tiers: 40 starts at once take one copy from the object store in a"
   auto times = starts_in(chain);
   CHECK(times["store"].size() == 1);
   REQUIRE(times["hosts"].size() == 39);
-  // One chunk of 64 MiB takes 72 ms from host to host.
+  // One chunk of 64 MiB takes 72 ms between two hosts.
   for (auto x : times["hosts"])
     CHECK(x < times["store"][0] + 39 * 0.08);
   auto alone = run_example(
@@ -86,18 +87,20 @@ TEST_CASE("tiers: 40 starts at once take one copy from the object store in a"
         < 0.001);
 }
 
-TEST_CASE("tiers: a load proceeds while its bytes come, or begins after them") {
+TEST_CASE("tiers: a load overlaps the transfer of its bytes or begins after the"
+          " transfer") {
   auto streamed = times_of(one_start("", "steps: streamed", "at: store"));
   auto sequential = times_of(one_start("", "steps: sequential", "at: store"));
   REQUIRE(streamed.size() == 1);
   REQUIRE(sequential.size() == 1);
-  // The load begins once the first chunks say where weights are.
+  // The load begins when the first chunks with the table of weights have
+  // arrived.
   CHECK(streamed[0] > 1.5);
   CHECK(streamed[0] < 1.8);
   CHECK(is_about(sequential[0], 2.5));
 }
 
-TEST_CASE("tiers: loads from a host's disk share its speed") {
+TEST_CASE("tiers: loads from the disk of a host share its bandwidth") {
   const std::string disk = "disk: {speed: 100MB/s}, ";
   auto one = times_of(one_start(disk, "steps: sequential", "at: host"));
   REQUIRE(one.size() == 1);
@@ -113,16 +116,16 @@ TEST_CASE("tiers: loads from a host's disk share its speed") {
   CHECK(is_about(both[1], 3.5));
 }
 
-TEST_CASE("tiers: the second replica on a host has its model in memory") {
+TEST_CASE("tiers: the second replica on a host finds its model in memory") {
   auto found = starts_in(run_of(scenario_of(one_start(
     "disk: {speed: 100MB/s}, ", "steps: sequential", "at: host", 2))));
-  // Both are begun at once and wait for the same bytes.
+  // Both replicas start at once and wait for the same bytes.
   for (auto& [source, times] : found)
     for (auto x : times)
       CHECK(is_about(x, 2.5));
 }
 
-TEST_CASE("tiers: a host attaches a model once, per replica or never") {
+TEST_CASE("tiers: a host attaches a model once or per replica or never") {
   auto with = [](const std::string& device) {
     return times_of(one_start("", device, "at: host", 2));
   };
@@ -135,8 +138,8 @@ TEST_CASE("tiers: a host attaches a model once, per replica or never") {
   CHECK(is_about(never[1], 0.5));
 }
 
-TEST_CASE("tiers: a replica whose model the host's process has attached is"
-          " forked and sends it") {
+TEST_CASE("tiers: a replica of a model that the host process has attached is"
+          " forked and reads it there") {
   // The first replica ends at 5 s and starts again.
   auto run = run_of(scenario_of(one_start(
     "disk: {speed: 1GB/s}, ", "attach: host, fork: 200ms, steps: sequential",
@@ -151,8 +154,7 @@ TEST_CASE("tiers: a replica whose model the host's process has attached is"
   CHECK(is_about(took(1), 0.7));
 }
 
-TEST_CASE("tiers: what a host keeps on its disk is found there after a"
-          " restart") {
+TEST_CASE("tiers: a host finds the models in its disk cache after a restart") {
   auto run = [](const std::string& host) {
     auto out = run_of(scenario_of(
       one_start(host, "steps: sequential", "at: store", 1,
@@ -164,7 +166,7 @@ TEST_CASE("tiers: what a host keeps on its disk is found there after a"
   CHECK(run("") == "store");
 }
 
-TEST_CASE("tiers: a model that is larger than a host's memory does not start"
+TEST_CASE("tiers: a model larger than the memory of a host does not start"
           " there") {
   auto run = run_of(
     scenario_of(one_start("memory: 50MB, ", "steps: streamed", "at: store")));

@@ -5,16 +5,16 @@
 #include "tests/support/chain_of_four.hpp"
 
 /// \file
-/// A model on its way along a chain, and what befalls its hosts.
+/// The transfer of a model along a chain with faults of its hosts.
 
 using namespace millrace;
 using namespace millrace::test;
 
 namespace {
 
-/// Lets something happen to one after the source, one in the middle and the one
-/// at the end: before anything of it has come, early, in the middle, and just
-/// before the end.
+/// Applies a fault to the host after the source, to a middle host and to the
+/// last host, each at four times: before the first chunk, early, in the middle,
+/// and just before the end.
 void for_each_fate(
   const std::function<void(chain_of_four&, const std::string& victim)>& f) {
   for (std::string victim : {"w2", "w4", "w5"})
@@ -27,7 +27,7 @@ void for_each_fate(
     }
 }
 
-/// Whether a host is to keep what nobody could give again.
+/// Returns true if a host must keep the last copy of a model.
 bool keeps_a_last_copy(chain_of_four& x, const std::string& node) {
   auto cache =
     x.c.ask_actor<cache_status, cache_actor>(node + "/cache", get_cache{}, 5ms);
@@ -38,10 +38,8 @@ bool keeps_a_last_copy(chain_of_four& x, const std::string& node) {
 
 } // namespace
 
-TEST_CASE(
-  "FP-44, FP-45, FP-46, FP-50: a model reaches four hosts in a chain, of which"
-  " each sends it once at most, in little more than it takes to reach"
-  " one") {
+TEST_CASE("FP-44, FP-45, FP-46, FP-50: a chain of four hosts gets a model in"
+          " little more time than one host and each sends it at most once") {
   chain_of_four x;
   auto& world = x.c.inside().world();
   auto begun = world.now();
@@ -49,7 +47,7 @@ TEST_CASE(
     x.until(node, chunks);
   auto took = world.now() - begun;
   MESSAGE("all have it after " << format_duration(to_us(took)));
-  // Three more hops of a chunk each, and what is said before and after.
+  // Three more hops of one chunk each, plus messages before and after.
   CHECK(took >= (chunks + 3) * 10ms);
   CHECK(took < (chunks + 3) * 10ms + 60ms);
   x.c.advance(100ms);
@@ -63,8 +61,8 @@ TEST_CASE(
           {"w1", chunks}, {"w2", chunks}, {"w3", chunks}, {"w4", chunks}});
 }
 
-TEST_CASE("QU-41: of two nodes of one host one gets a model, and the other no"
-          " chunk before it, unless that one is lost") {
+TEST_CASE("QU-41: only one of two nodes on a host fetches a model until that"
+          " node is lost") {
   for (size_t phase : {0, 1, 6, 11}) {
     CAPTURE(phase);
     chain_of_four x{"travels-shared"};
@@ -80,11 +78,11 @@ TEST_CASE("QU-41: of two nodes of one host one gets a model, and the other no"
   }
 }
 
-TEST_CASE("QU-41: of two nodes of one host the one that has begun goes on when"
-          " the controller of chains has forgotten them") {
+TEST_CASE("QU-41: the node that fetches for its host continues when the chain"
+          " controller loses its state") {
   chain_of_four x{"travels-shared"};
   x.until("w3", 1);
-  x.c.node("w3").crash("relay", 0); // of the first by name: it begins anew
+  x.c.node("w3").crash("relay", 0); // it restarts
   x.until("w5", 6);
   auto before = x.came["w3"].size();
   x.c.crash("./chains");
@@ -95,8 +93,8 @@ TEST_CASE("QU-41: of two nodes of one host the one that has begun goes on when"
   CHECK(x.has_all("w3", true));
 }
 
-TEST_CASE("FP-47: a large model reaches four hosts in hardly more time than"
-          " one") {
+TEST_CASE("FP-47: a large model reaches four hosts in little more time than one"
+          " host") {
   constexpr size_t many = 80;
   chain_of_four x{"travels-far"};
   auto& world = x.c.inside().world();
@@ -109,8 +107,8 @@ TEST_CASE("FP-47: a large model reaches four hosts in hardly more time than"
   CHECK(took <= 1.096);
 }
 
-TEST_CASE("FP-48, FP-49, I18, P7: whichever host of a chain is killed, and"
-          " whenever, the others get all of it, and nothing twice") {
+TEST_CASE("FP-48, FP-49, I18, P7: when any host of a chain is killed at any"
+          " time the others get the whole model and no chunk twice") {
   for_each_fate([](auto& x, auto& victim) {
     x.c.kill(victim);
     x.c.advance(800ms);
@@ -118,8 +116,8 @@ TEST_CASE("FP-48, FP-49, I18, P7: whichever host of a chain is killed, and"
   });
 }
 
-TEST_CASE("P7: whichever host of a chain hangs, and whenever, the others get"
-          " all of it, and so does it when it goes on") {
+TEST_CASE("P7: when any host of a chain hangs at any time the others get the"
+          " whole model and the host gets it later") {
   for_each_fate([](auto& x, auto& victim) {
     x.c.node(victim).pause();
     x.c.advance(2s);
@@ -130,8 +128,8 @@ TEST_CASE("P7: whichever host of a chain hangs, and whenever, the others get"
   });
 }
 
-TEST_CASE("P7: whichever host of a chain is cut off from its neighbours, and"
-          " whenever, all get all of it") {
+TEST_CASE("P7: when any host of a chain is cut off from its neighbours at any"
+          " time all hosts get the whole model") {
   for_each_fate([](auto& x, auto& victim) {
     for (auto on : {true, false}) {
       for (std::string node : {"w1", "w2", "w3", "w4", "w5"})
@@ -143,19 +141,17 @@ TEST_CASE("P7: whichever host of a chain is cut off from its neighbours, and"
   });
 }
 
-TEST_CASE(
-  "P7: a host of a chain whose link has become slow does not hold up the"
-  " others") {
+TEST_CASE("P7: a host with a slow link does not delay the other hosts of its"
+          " chain") {
   for_each_fate([](auto& x, auto& victim) {
     x.c.inside().network().set_speed(x.c.node(victim).host(), .01);
-    x.c.advance(1200ms); // patience is half a second of it
+    x.c.advance(1200ms); // includes the timeout of 500 ms
     x.check_others(victim);
   });
 }
 
-TEST_CASE(
-  "P7: whatever actor of a chain's hosts, or of its controller, is lost,"
-  " and whenever, all get all of it") {
+TEST_CASE("P7: when any actor of a chain is lost at any time all hosts get the"
+          " whole model") {
   for (std::string actor : {"front/chains", "w1/relay", "w1/cache", "w3/relay",
                             "w3/cache", "w5/relay"})
     for (size_t phase : {0, 1, 6, 11}) {
@@ -168,13 +164,13 @@ TEST_CASE(
       x.c.node(host).crash(actor.substr(slash + 1), 0);
       x.c.advance(4s);
       x.check_others(host);
-      if (x.came.contains(host)) // which may have begun anew
+      if (x.came.contains(host)) // the node may have restarted
         CHECK(x.has_all(host, true));
     }
 }
 
-TEST_CASE("I16, P8: a byte that was changed on its way is noticed before it is"
-          " used or passed on, and the chunk comes again") {
+TEST_CASE("I16, P8: a chunk with a changed byte is detected before use or"
+          " forwarding and is fetched again") {
   for (std::string victim : {"w2", "w4", "w5"})
     for (size_t chunk : {0, 6, 11}) {
       CAPTURE(victim);
@@ -197,10 +193,9 @@ TEST_CASE("I16, P8: a byte that was changed on its way is noticed before it is"
     }
 }
 
-TEST_CASE(
-  "I20: of no host it is said for longer than a report takes that it has"
-  " what it has not, whichever of its actors is lost") {
-  using held = std::pair<std::string, std::string>; // by a node: a content
+TEST_CASE("I20: after the loss of an actor of a host a missing copy is listed"
+          " for at most one report interval") {
+  using held = std::pair<std::string, std::string>; // node and content
   using holders = std::set<held>;
   for (std::string actor : {"front/chains", "w3/relay", "w3/cache"}) {
     CAPTURE(actor);
@@ -230,7 +225,7 @@ TEST_CASE(
     auto slash = actor.find('/');
     x.c.node(actor.substr(0, slash)).crash(actor.substr(slash + 1), 0);
     auto& world = x.c.inside().world();
-    std::map<held, timestamp> wrong; // since
+    std::map<held, timestamp> wrong; // since when
     for (int i = 0; i < 50; ++i) {
       auto there = has();
       auto told = said();
@@ -247,8 +242,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("FP-41, QU-49, I19: the controller knows who has all of a model,"
-          " whatever becomes of hosts, and the last one keeps it") {
+TEST_CASE("FP-41, QU-49, I19: the controller lists the hosts with a whole copy"
+          " through failures and the last host keeps it") {
   chain_of_four x;
   auto holders = [&] {
     std::set<std::string> out;
@@ -268,7 +263,7 @@ TEST_CASE("FP-41, QU-49, I19: the controller knows who has all of a model,"
   CHECK(holders() == std::set<std::string>{"w1", "w2", "w3", "w4", "w5"});
   for (auto& node : all_receivers)
     CHECK_FALSE(is_last_of(node));
-  x.c.kill("w1"); // of the others each could think that it may let it go
+  x.c.kill("w1"); // each other host could assume that it may evict the model
   x.c.advance(5s);
   for (auto& node : all_receivers)
     CHECK(is_last_of(node) == (node == "w2"));
@@ -281,7 +276,7 @@ TEST_CASE("FP-41, QU-49, I19: the controller knows who has all of a model,"
   x.c.advance(5s);
   CHECK(holders() == std::set<std::string>{"w5"});
   CHECK(is_last_of("w5"));
-  // Of which no disk has any copy: what was lost is loaded there, too.
+  // No disk has a copy of this model. The lost replica is also loaded there.
   auto at_w5 = [&] {
     auto status = x.c.ask_actor<node_status, supervisor_actor>(
       "w5/supervisor", get_status{}, 5ms);
@@ -292,22 +287,21 @@ TEST_CASE("FP-41, QU-49, I19: the controller knows who has all of a model,"
   };
   x.c.advance(5s);
   CHECK(at_w5() == receivers + 1);
-  x.c.node("w1").start(); // whose disk has it
+  x.c.node("w1").start(); // its disk has the model
   x.c.advance(10s);
   CHECK(holders() == std::set<std::string>{"w1", "w5"});
   CHECK_FALSE(is_last_of("w5"));
 }
 
-TEST_CASE(
-  "I19: when another host is to keep a last copy the one before it keeps"
-  " it, too, until that has heard") {
+TEST_CASE("I19: the keeper of a last copy keeps it until the next keeper has"
+          " confirmed") {
   chain_of_four x;
   x.c.advance(10s);
   x.c.kill("w1");
   x.c.kill("w2");
   x.c.advance(5s);
   REQUIRE(keeps_a_last_copy(x, "w3"));
-  x.c.node("w2").start(); // it comes before w3
+  x.c.node("w2").start(); // w2 is preferred over w3
   have(x.c, x.wanted(receivers + 4, "travels"));
   auto began = x.c.inside().world().now();
   while (!keeps_a_last_copy(x, "w2"))
@@ -320,15 +314,14 @@ TEST_CASE(
   CHECK(keeps_a_last_copy(x, "w2"));
 }
 
-TEST_CASE(
-  "QU-46, FP-38: a start from a host's memory takes the time to load it,"
-  " a fifth of one whose bytes have to come") {
+TEST_CASE("QU-46, FP-38: a start from host memory takes the load time and a"
+          " fifth of a start with a transfer") {
   chain_of_four x{"travels-far"};
   auto seconds_to_start = [&](const std::string& node) {
     auto list =
       x.c.ask_actor<start_list, placement_actor>("./placement", get_starts{});
     REQUIRE(list);
-    for (auto& start : list->starts) // the latest first
+    for (auto& start : list->starts) // latest first
       if (start.how.what.node == node) {
         REQUIRE(start.ready > 0us);
         return to_seconds(start.ready);
@@ -344,17 +337,16 @@ TEST_CASE(
   have(x.c, x.wanted(receivers + 1, "travels-far"));
   x.c.advance(5s);
   auto from_memory = seconds_to_start("w2");
-  CHECK(x.given == given); // nothing travels again
+  CHECK(x.given == given); // no chunk is sent again
   MESSAGE(from_another << " s, " << from_memory << " s");
   CHECK(from_memory >= to_seconds(ten_ms.load));
-  // Its node says that it is ready with whatever else changes within 20 ms.
+  // The node reports changes at intervals of 20 ms.
   CHECK(from_memory < to_seconds(ten_ms.load + 25ms));
   CHECK(from_another > 5 * from_memory);
 }
 
-TEST_CASE(
-  "FP-51: a host's relay is there from its start on, and outlives what it"
-  " relays and whom it gets that from") {
+TEST_CASE("FP-51: the relay of a host runs from the start and outlives its"
+          " transfers and sources") {
   chain_of_four x;
   auto relays = [&] {
     std::map<std::string, uint64_t> out;
@@ -370,7 +362,7 @@ TEST_CASE(
   };
   std::map<std::string, uint64_t> all;
   for (auto& node : all_receivers)
-    all[node] = 0; // restarts
+    all[node] = 0; // number of restarts
   CHECK(relays() == all);
   x.until("w2", 6);
   x.c.kill("w1");
@@ -381,10 +373,9 @@ TEST_CASE(
   CHECK(relays() == all);
 }
 
-TEST_CASE(
-  "P7: a host whose link is ten times slower than that of the one before"
-  " it holds up nobody for long") {
-  // Of the time that the bytes take over one of their links.
+TEST_CASE("P7: a host with a link ten times slower than its source delays other"
+          " hosts only briefly") {
+  // Time relative to the transfer time over one normal link.
   auto slowest_of_others = [](chain_of_four& x, const std::string& slow) {
     constexpr size_t many = 80;
     auto begun = x.c.inside().world().now();
@@ -406,7 +397,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("P7: hosts that lose one packet in twenty get all of it") {
+TEST_CASE("P7: hosts that lose one packet in twenty get the whole model") {
   chain_of_four x;
   for (auto& [name, node] : x.c.inside().nodes())
     x.c.inside().network().set_loss(node->host(), .05);

@@ -37,7 +37,7 @@ size_t started_in(virtual_cluster& c) {
 }
 
 /// Pins one replica with batch 9 and three with batch 5, saturates them, and
-/// returns the part of the requests that ran on the first one.
+/// returns the share of the requests that ran on the first replica.
 double part_of_nine(const emulation& how) {
   virtual_cluster c{4, in_batches(4, 16), how};
   REQUIRE(c.ask_actor<ack, registry_actor>(
@@ -54,8 +54,8 @@ double part_of_nine(const emulation& how) {
 
 } // namespace
 
-TEST_CASE("tunables: replicas with batches 9, 5, 5, 5 share the requests of one"
-          " queue by batch, or by batch / time where time grows with rows") {
+TEST_CASE("tunables: replicas share the requests of one queue by batch size or"
+          " by batch size per run time") {
   auto flat = part_of_nine({50ms, 10ms, 0us});
   CHECK(flat == doctest::Approx(9. / 24).epsilon(0.02));
   auto sloped = part_of_nine({50ms, 5ms, 1ms});
@@ -63,9 +63,8 @@ TEST_CASE("tunables: replicas with batches 9, 5, 5, 5 share the requests of one"
   CHECK(sloped == doctest::Approx(first / (first + 3 * other)).epsilon(0.02));
 }
 
-TEST_CASE(
-  "tunables: a weight of 3 gets three times the batches of a weight of 1"
-  " while both replicas have room") {
+TEST_CASE("tunables: a replica of weight 3 gets three times the batches of"
+          " weight 1 while both have credit") {
   virtual_cluster c{2, in_batches(2, 1), {50ms, 1ms, 0us}};
   REQUIRE(c.ask_actor<ack, registry_actor>(
     "./registry", pin_model{"m", "whole on w1/emu0 weight 3; whole", 0us}));
@@ -79,8 +78,8 @@ TEST_CASE(
   CHECK(started_in(c) == 2);
 }
 
-TEST_CASE("tunables: a request larger than every replica's batch_max is refused"
-          " as too_large, and one that fits alone is not") {
+TEST_CASE("tunables: a request larger than the batch_max of every replica is"
+          " refused as too_large") {
   virtual_cluster c{2, in_batches(2, 2, 4)};
   c.request(1, c.ask(4));
   c.request(2, c.ask(5));
@@ -101,8 +100,8 @@ TEST_CASE("tunables: a request larger than every replica's batch_max is refused"
   CHECK(c.answers() == counts{{ec::ok, 19}, {ec::too_large, 2}});
 }
 
-TEST_CASE("adjust: a thousand changes of batch, concurrency, threads and policy"
-          " under load start no replica and lose no request") {
+TEST_CASE("adjust: a thousand changes of parameters under load start no replica"
+          " and lose no request") {
   virtual_cluster c{2, in_batches(2, 8), ten_ms};
   auto x = in_batches(2, 8);
   auto before = started_in(c);
@@ -133,9 +132,8 @@ TEST_CASE("adjust: a thousand changes of batch, concurrency, threads and policy"
   }
 }
 
-TEST_CASE(
-  "adjust: a batch beyond the rows that a replica is loaded for replaces"
-  " the replicas of its group alone") {
+TEST_CASE("adjust: a batch larger than the loaded rows replaces only the"
+          " replicas of its group") {
   virtual_cluster c{3, in_batches(3, 8), ten_ms};
   auto pin = [&](const std::string& groups) {
     REQUIRE(c.ask_actor<ack, registry_actor>("./registry",
@@ -156,22 +154,22 @@ TEST_CASE(
   CHECK(kept == 2);
 }
 
-TEST_CASE("adjust: a replica that has other parameters than it was given is"
-          " shown and gets them again") {
+TEST_CASE("adjust: a replica with wrong parameters is listed and gets the right"
+          " parameters again") {
   virtual_cluster c{1, in_batches(1, 8), ten_ms};
   auto is = statuses_on(c, 1).begin()->second.what;
   auto name = is.replica;
   auto drifted = [&](uint64_t batch) {
     return adjust{0, 0, name, {batch, 0, 1, 1, 0}, is.policy, {}, is.group};
   };
-  // Only the replica's own report can show that it has changed.
+  // Only the report of the replica itself can show the change.
   c.tell("w1/replica/" + name, drifted(3));
   c.advance(10ms);
   CHECK(statuses_on(c, 1)[name].what.tuned.batch == 3);
   c.advance(100ms);
   CHECK(statuses_on(c, 1)[name].what.tuned.batch == 8);
   c.tell("w1/replica/" + name, drifted(5));
-  c.advance(100ms); // it was adjusted less than a second ago
+  c.advance(100ms); // the last adjustment was less than 1 s ago
   CHECK(statuses_on(c, 1)[name].what.tuned.batch == 5);
   c.advance(1s);
   CHECK(statuses_on(c, 1)[name].what.tuned.batch == 8);
@@ -203,8 +201,8 @@ model_settings sharing_devices(const std::string& devices) {
 
 } // namespace
 
-TEST_CASE("tunables: limits outside their bounds, as a broken node may announce"
-          " them, leave the router working") {
+TEST_CASE("tunables: limits outside their bounds from a broken node do not stop"
+          " the router") {
   virtual_cluster c{2, in_batches(2, 4), ten_ms};
   auto names = statuses_on(c, 2);
   auto node = names.begin()->second.what.node;
@@ -220,8 +218,8 @@ TEST_CASE("tunables: limits outside their bounds, as a broken node may announce"
   }
 }
 
-TEST_CASE("adjust: a scope changes how a device is shared, also of an executor"
-          " that restarts, until the scope no longer names the device") {
+TEST_CASE("adjust: a scope sets the sharing of a device through restarts of its"
+          " executor until the scope drops the device") {
   virtual_cluster c{2, sharing_devices("w1/emu0 time"), ten_ms};
   CHECK(device_of(c, "w1").sharing.mode == sharing_mode::time);
   CHECK(device_of(c, "w1").ordered);
@@ -248,15 +246,14 @@ TEST_CASE("adjust: a scope changes how a device is shared, also of an executor"
   CHECK(started_in(c) == before);
 }
 
-TEST_CASE(
-  "adjust: more batches at once than a device has lanes are refused, and"
-  " the last plan stays") {
+TEST_CASE("adjust: a limit above the lanes of a device is refused and the last"
+          " plan stays") {
   virtual_cluster c{1, sharing_devices("emu0 time"), ten_ms};
   have(c, sharing_devices("emu0 wave at-once 4"));
   c.advance(3s);
   CHECK(device_of(c, "w1").sharing.mode == sharing_mode::time);
   CHECK(note_of(c)
-        == "what its scope proposes is refused: device 'w1/emu0':"
+        == "the proposal of its scope is refused: device 'w1/emu0':"
            " sharing.at_once: found 4, expected at most 1 (lanes of"
            " the device)");
   have(c, sharing_devices("emu0 time"));
@@ -265,8 +262,8 @@ TEST_CASE(
   have(c, sharing_devices("emu9 time"));
   c.advance(3s);
   CHECK(note_of(c)
-        == "its scope proposes how device 'emu9' is shared, and no"
-           " node has it");
+        == "its scope proposes a sharing of device 'emu9', which no"
+           " node has");
   have(c, sharing_devices("emu0 time"));
   c.advance(3s);
   CHECK(note_of(c).empty());
@@ -275,9 +272,8 @@ TEST_CASE(
   CHECK(c.answers() == counts{{ec::ok, 1}});
 }
 
-TEST_CASE(
-  "times: queue and execution make up the latency where messages take no"
-  " time, and gathering is the part of the queue beside a free replica") {
+TEST_CASE("times: queue plus execution equals latency without network delay and"
+          " gathering is queue time beside a free replica") {
   auto wanted = in_batches(1, 4);
   wanted.policy.batch_delay = 20ms;
   virtual_cluster c{1, wanted, ten_ms};

@@ -8,8 +8,8 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("gateway: what waits for a version is answered by the one that"
-          " replaces it, if any will do") {
+TEST_CASE("gateway: requests that wait for a version are answered by its"
+          " replacement unless they name the version") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
   for (uint64_t i = 1; i <= 50; ++i)
     c.request(i);
@@ -19,8 +19,7 @@ TEST_CASE("gateway: what waits for a version is answered by the one that"
   have(c, one_by_one(1, "2"));
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::ok, 50}, {ec::unavailable, 1}});
-  CHECK(c.replies[51][0].error
-        == "version 1 of model 'm' is not served any more");
+  CHECK(c.replies[51][0].error == "version 1 of model 'm' is no longer served");
   CHECK(c.replies[1][0].version == 1);
   CHECK(c.replies[50][0].version == 2);
   c.request(52, first);
@@ -28,15 +27,15 @@ TEST_CASE("gateway: what waits for a version is answered by the one that"
   CHECK(c.replies[52][0].error == "no version '1' of model 'm'; there is 2");
 }
 
-TEST_CASE("gateway: what waits for a model that nobody is to serve any more is"
-          " told so at once") {
+TEST_CASE("gateway: requests that wait for a model that is withdrawn are"
+          " answered at once") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
   for (uint64_t i = 1; i <= 50; ++i)
     c.request(i);
-  SUBCASE("scaled to nothing") {
+  SUBCASE("scaled to zero") {
     have(c, one_by_one(0));
   }
-  SUBCASE("forgotten") {
+  SUBCASE("removed") {
     REQUIRE(c.ask_actor<ack, registry_actor>("./registry", forget_model{"m"}));
   }
   c.advance(100ms);
@@ -48,7 +47,7 @@ TEST_CASE("gateway: what waits for a model that nobody is to serve any more is"
   CHECK(c.replies[51][0].status == ec::unknown_model);
 }
 
-TEST_CASE("gateway: a version that is served again is asked again") {
+TEST_CASE("gateway: a version that is served again gets requests again") {
   virtual_cluster c{2, one_by_one(2), ten_ms};
   for (auto version : {"2", "1", "2"}) {
     have(c, one_by_one(2, version));
@@ -62,8 +61,8 @@ TEST_CASE("gateway: a version that is served again is asked again") {
   }
 }
 
-TEST_CASE("gateway: the only version there is is waited for while its nodes"
-          " are lost") {
+TEST_CASE("gateway: requests wait for the only version while its nodes are"
+          " lost") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
   have(c, one_by_one(1, "2"));
   c.advance(1s);
@@ -75,8 +74,8 @@ TEST_CASE("gateway: the only version there is is waited for while its nodes"
   CHECK(c.replies[1][0].version == 2);
 }
 
-TEST_CASE("gateway: what waits for a model without a replica is told so when"
-          " nobody is to serve it any more") {
+TEST_CASE("gateway: requests that wait for a first replica are answered when"
+          " the model is withdrawn") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
   c.kill("w1");
   c.advance(2s);
@@ -91,7 +90,7 @@ TEST_CASE("gateway: what waits for a model without a replica is told so when"
   CHECK(c.replies[2][0].status == ec::unknown_model);
 }
 
-TEST_CASE("gateway: one that was started anew is told what is to be served") {
+TEST_CASE("gateway: a restarted gateway receives the list of served models") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
   c.crash("./gateway");
   c.advance(3s);
@@ -103,7 +102,7 @@ TEST_CASE("gateway: one that was started anew is told what is to be served") {
   CHECK(c.answers() == counts{{ec::unavailable, 1}});
 }
 
-TEST_CASE("gateway: an application's request goes on to the version that"
+TEST_CASE("gateway: a request of an application continues with the version that"
           " replaces its variant") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
   auto x = c.ask();
@@ -115,11 +114,11 @@ TEST_CASE("gateway: an application's request goes on to the version that"
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::ok, 50}});
   CHECK(c.replies[50][0].version == 2);
-  CHECK(c.replies[50][0].queue >= 400ms); // in both queues
+  CHECK(c.replies[50][0].queue >= 400ms); // sum of both queues
 }
 
-TEST_CASE("P15: inputs that ended a version's process end one of the next, and"
-          " no more") {
+TEST_CASE("P15: inputs that ended a process of one version end at most one"
+          " process of the next version") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
   c.node("w1").faults().ending_executions = 1;
   c.request(1);
@@ -132,9 +131,8 @@ TEST_CASE("P15: inputs that ended a version's process end one of the next, and"
   CHECK(c.given == 2);
 }
 
-TEST_CASE(
-  "gateway: the version that is wanted is waited for, also where another"
-  " is there") {
+TEST_CASE("gateway: a request for a version waits for that version even if"
+          " another is ready") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
   have(c, one_by_one(1, "2"));
   c.advance(1s);
@@ -145,7 +143,7 @@ TEST_CASE(
   old.info.model = "m";
   old.info.version = 1;
   old.limits.credit = 1;
-  old.handle = c.actor("./monitor"); // which is never asked
+  old.handle = c.actor("./monitor"); // an actor that gets no request
   c.tell("./gateway", old);
   auto x = c.ask();
   x.version = "2";
@@ -156,7 +154,7 @@ TEST_CASE(
   CHECK(c.replies[1][0].status == ec::ok);
 }
 
-TEST_CASE("P10: nothing is kept of a replica that has ended") {
+TEST_CASE("P10: an ended replica leaves no state and no references") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
   auto status =
     c.ask_actor<node_status, supervisor_actor>("w1/supervisor", get_status{});
@@ -169,11 +167,11 @@ TEST_CASE("P10: nothing is kept of a replica that has ended") {
   REQUIRE(replica);
   have(c, one_by_one(0));
   c.advance(10s);
-  have(c, one_by_one(1)); // the next that subscribes
+  have(c, one_by_one(1)); // the next replica subscribes
   c.advance(10s);
   auto* block = replica.get();
   CHECK(block->strong_refs.load() == 0);
-  CHECK(block->weak_refs.load() == 1); // ours
+  CHECK(block->weak_refs.load() == 1); // reference of this test
 }
 
 TEST_CASE("router: a replica that drains gets no more batches") {
@@ -186,7 +184,7 @@ TEST_CASE("router: a replica that drains gets no more batches") {
   };
   ask(1);
   ask(2);
-  REQUIRE(given.size() == 2); // both are busy for a second
+  REQUIRE(given.size() == 2); // both replicas are busy for 1 s
   REQUIRE(c.ask_actor<ack, registry_actor>("./registry",
                                            set_model{want(1), false, {}}));
   c.advance(50ms);

@@ -8,7 +8,8 @@ using namespace millrace::test;
 
 namespace {
 
-/// A model that may have no replica, and has none after two idle seconds.
+/// A model that may have zero replicas and scales to zero after 2 s without
+/// requests.
 model_settings elastic() {
   auto out = one_by_one(1);
   out.scaling.policy = "arrival_rate";
@@ -40,7 +41,7 @@ std::optional<ec> status_of(virtual_cluster& c, uint64_t id) {
 } // namespace
 
 TEST_CASE("FP-01, FP-03: requests for a model without a replica wait in its"
-          " queue, and one load serves them all") {
+          " queue and one load serves all") {
   virtual_cluster c{2, elastic(), ten_ms};
   CHECK(replicas_on(c, "w1") + replicas_on(c, "w2") == 0);
   for (uint64_t i = 1; i <= 20; ++i)
@@ -54,7 +55,7 @@ TEST_CASE("FP-01: requests for a model with a fixed number of replicas wait"
           " for the first ready replica") {
   virtual_cluster c{1, one_by_one(0), emulation{500ms, 9ms, 1ms}};
   have(c, one_by_one(1));
-  c.advance(100ms); // it loads
+  c.advance(100ms); // the replica loads
   c.request(1);
   c.advance(300ms);
   CHECK(c.answers().empty());
@@ -62,15 +63,15 @@ TEST_CASE("FP-01: requests for a model with a fixed number of replicas wait"
   CHECK(c.answers() == counts{{ec::ok, 1}});
 }
 
-TEST_CASE("FP-04: the last replica ends when no request has come for long"
-          " enough, and the next request starts another") {
+TEST_CASE("FP-04: the last replica ends after the idle time and the next"
+          " request starts another") {
   virtual_cluster c{1, elastic(), ten_ms};
   c.request(1);
   c.advance(1s);
   CHECK(status_of(c, 1) == ec::ok);
   CHECK(replicas_on(c, "w1") == 1);
   c.advance(500ms);
-  CHECK(replicas_on(c, "w1") == 1); // it was not idle for two seconds
+  CHECK(replicas_on(c, "w1") == 1); // the replica was idle for less than 2 s
   c.advance(4s);
   CHECK(replicas_on(c, "w1") == 0);
   c.request(2);
@@ -91,8 +92,8 @@ TEST_CASE("zero: a request at any step of the last eviction is answered") {
   }
 }
 
-TEST_CASE("zero: requests wait no longer than their deadline, and no more than"
-          " the queue holds") {
+TEST_CASE("zero: waiting requests expire at their deadline and the queue limit"
+          " applies") {
   auto x = elastic();
   x.policy.queue = 5;
   virtual_cluster c{1, x, emulation{10s, 9ms, 1ms}};
@@ -104,8 +105,8 @@ TEST_CASE("zero: requests wait no longer than their deadline, and no more than"
   CHECK(c.answers() == counts{{ec::overloaded, 3}, {ec::deadline_exceeded, 5}});
 }
 
-TEST_CASE("zero: without a device that may have it a model is unavailable, and"
-          " the answer says why") {
+TEST_CASE("zero: a model without an allowed device is unavailable and the"
+          " answer states the reason") {
   auto x = elastic();
   x.device = "gpu";
   virtual_cluster c{1, x, ten_ms};
@@ -117,7 +118,7 @@ TEST_CASE("zero: without a device that may have it a model is unavailable, and"
            " bundle, or can get it, has the device in service");
 }
 
-TEST_CASE("zero: a gateway that begins anew serves models without replicas") {
+TEST_CASE("zero: a restarted gateway serves models without replicas") {
   virtual_cluster c{1, elastic(), ten_ms};
   c.crash("./gateway");
   c.advance(3s);
@@ -126,7 +127,7 @@ TEST_CASE("zero: a gateway that begins anew serves models without replicas") {
   CHECK(status_of(c, 1) == ec::ok);
 }
 
-TEST_CASE("zero: a model that is fixed at none is not served") {
+TEST_CASE("zero: a model fixed at zero replicas is not served") {
   virtual_cluster c{1, elastic(), ten_ms};
   auto none = one_by_one(0);
   have(c, none);
@@ -143,7 +144,7 @@ TEST_CASE(
   auto off = elastic();
   off.replicas = 0;
   for (auto& settings : {off, elastic()}) {
-    c.advance(5s); // after that there is no replica
+    c.advance(5s); // afterwards no replica exists
     have(c, settings);
     c.advance(500ms);
   }
@@ -153,7 +154,7 @@ TEST_CASE(
 }
 
 TEST_CASE("scaling: a proposal that names a model of another scope is refused"
-          " whole, and the plan stays") {
+          " as a whole and the plan stays") {
   virtual_cluster c{3, one_by_one(1), ten_ms};
   auto other = one_by_one(0);
   other.model = "other";
@@ -172,7 +173,7 @@ TEST_CASE("scaling: a proposal that names a model of another scope is refused"
   };
   proposal x;
   x.scope = "model/other";
-  x.snapshot = 1000; // later than any of this test
+  x.snapshot = 1000; // later than all snapshots of this test
   x.groups = {group(x.scope, "other", 1), group(x.scope, "m", 3)};
   c.tell("./placement", x);
   c.advance(1s);
@@ -185,5 +186,5 @@ TEST_CASE("scaling: a proposal that names a model of another scope is refused"
   c.advance(1s);
   for (auto* node : {"w1", "w2", "w3"})
     there += replicas_on(c, node);
-  CHECK(there == 3); // that one, and now both
+  CHECK(there == 3); // 1 counted before, 2 now
 }

@@ -8,7 +8,7 @@ namespace {
 thread_local bool measuring = false;
 thread_local long taken = 0;
 thread_local long most = 0;
-thread_local size_t to_failure = 0; ///< allocations; 0: none fails
+thread_local size_t to_failure = 0; ///< fails n-th allocation; 0: none
 
 void count_taken(size_t n) {
   if (!measuring)
@@ -26,7 +26,8 @@ void count_given_back(size_t n) {
 
 #ifdef MILLRACE_SANITIZED_ADDRESS
 
-// As compiler-rt declares them; GCC has them in its library, but no header.
+// Declared as in compiler-rt. GCC has these functions in its library but
+// declares them in no header.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(
   void (*taken)(const volatile void*, size_t),
   void (*given_back)(const volatile void*));
@@ -34,7 +35,7 @@ extern "C" size_t __sanitizer_get_allocated_size(const volatile void*);
 
 namespace {
 
-// The sanitizer owns the allocator; it tells what it does.
+// AddressSanitizer owns the allocator and reports each call to these hooks.
 [[maybe_unused]] const int hooked = __sanitizer_install_malloc_and_free_hooks(
   [](const volatile void*, size_t n) { count_taken(n); },
   [](const volatile void* x) {
@@ -55,8 +56,8 @@ const bool millrace::test::failing_allocation::possible = true;
 #  include <cstdlib>
 #  include <new>
 
-// ThreadSanitizer has a form without exceptions of its own, which would not
-// call the other: both are ours, as what ends them is.
+// ThreadSanitizer replaces the nothrow operator new and would bypass the
+// throwing one. Both and operator delete are therefore defined here.
 void* operator new(size_t n, const std::nothrow_t&) noexcept {
   auto fails = to_failure > 0 && --to_failure == 0;
   auto* x = fails ? nullptr : std::malloc(n);

@@ -5,22 +5,23 @@
 
 namespace millrace::test {
 
-/// Measures how much memory this thread holds at most while the meter lives:
-/// what operator new gave or, under AddressSanitizer, any allocation. One at a
-/// time.
+/// Measures the peak of the memory that this thread holds while the meter
+/// lives. Counts memory from operator new or, under AddressSanitizer, from any
+/// allocator. At most one meter may live per thread.
 class allocation_meter {
 public:
   allocation_meter();
   ~allocation_meter();
 
-  /// Bytes held at most since the meter was made, beyond what was held then.
+  /// Peak of held() since the meter was made, in bytes.
   size_t peak() const;
-  /// Bytes held now beyond what was held then.
+  /// Bytes allocated and not freed since the meter was made.
   size_t held() const;
 };
 
-/// Has the n-th allocation of this thread by operator new fail, from 1, while
-/// this lives. Under AddressSanitizer, which owns the allocator, none does.
+/// Makes the n-th allocation of this thread by operator new fail, counted from
+/// 1, while this object lives. No allocation fails under AddressSanitizer,
+/// which owns the allocator.
 class failing_allocation {
 public:
   static const bool possible;

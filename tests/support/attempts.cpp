@@ -23,7 +23,7 @@ namespace millrace::test {
 
 namespace {
 
-/// What a call returned, as an attempt has it. What it opened is closed.
+/// Converts the return value of a system call to the result of an attempt.
 int outcome(long x) {
   return x < 0 ? errno : 0;
 }
@@ -35,7 +35,7 @@ int opened(long fd) {
   return 0;
 }
 
-/// A child that was made after all goes at once.
+/// Ends the child at once if the fork was allowed.
 int forked(long pid) {
   if (pid == 0)
     ::_exit(0);

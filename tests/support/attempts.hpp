@@ -6,13 +6,13 @@
 
 namespace millrace::test {
 
-/// Something that a model has no business to do, tried by a system call.
+/// A forbidden action of a model, attempted by a system call.
 struct attempt {
   const char* what;
-  /// 0 when it was allowed, else the system's error number.
+  /// Returns 0 if the system allowed the action, else the errno value.
   int (*make)();
-  /// Whether an unconfined process of an ordinary user may do it: so that the
-  /// list can be seen to try what it says.
+  /// An unconfined process of an ordinary user may do this. Proves that the
+  /// attempt itself is correct.
   bool ordinary = false;
 };
 

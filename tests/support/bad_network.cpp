@@ -27,11 +27,12 @@ namespace millrace::test {
 
 namespace {
 
-constexpr uint32_t most_held = 65'536; ///< packets of a host
+constexpr uint32_t most_held = 65'536; ///< packets queued per host
 constexpr size_t ip_source_at = 12;    ///< in an IPv4 header
 constexpr int headers = 40;            ///< IPv4's and TCP's, without options
 
-/// Whether it ends its TCP connection, or says that there is none.
+/// Returns true if the packet ends its TCP connection (FIN) or refuses it
+/// (RST).
 bool is_end(const unsigned char* packet) {
   constexpr size_t flags_at = 13; // in a TCP header
   constexpr unsigned char fin_or_rst = 5;
@@ -41,11 +42,11 @@ bool is_end(const unsigned char* packet) {
 
 } // namespace
 
-/// A network namespace, and the packets that wait to be received in it.
+/// A network namespace and the delayed packets to be received in it.
 class bad_network::host {
 public:
-  /// Makes the namespace the calling thread's own; without rights it is not
-  /// there.
+  /// Moves the calling thread into a new namespace. Without the rights to do so
+  /// there() is false.
   explicit host(bad_network& whole, size_t index)
     : whole_(whole),
       index_(index),
@@ -68,15 +69,15 @@ public:
   bool there() const { return space_ >= 0; }
   int fd() const { return nfq_fd(netlink_); }
 
-  /// Anybody who runs as this user finds it there.
+  /// A path of the namespace that other processes of this user can open.
   std::string path() const {
     return "/proc/" + std::to_string(::getpid()) + "/fd/"
            + std::to_string(space_);
   }
 
-  /// Takes packets from the kernel from now on. In the namespace.
+  /// Starts to receive packets from the kernel. Must run in the namespace.
   bool listen() {
-    // What is sent here reaches this very host by its loopback.
+    // Packets sent on this socket reach the same host by its loopback device.
     raw_ = ::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
     netlink_ = nfq_open();
     if (raw_ < 0 || netlink_ == nullptr)
@@ -103,12 +104,13 @@ public:
       auto n = ::recv(fd(), buffer.data(), buffer.size(), 0);
       if (n > 0)
         nfq_handle_packet(netlink_, buffer.data(), static_cast<int>(n));
-      else if (errno != ENOBUFS) // some were lost: it is a bad network
+      else if (errno != ENOBUFS) // ENOBUFS: the kernel dropped packets, which
+                                 // is allowed here
         return;
     }
   }
 
-  /// Lets those go on whose time has come; returns when the next one is due.
+  /// Forwards the packets that are due and returns the time of the next one.
   timestamp release(timestamp time) {
     while (!held_.empty() && held_.begin()->first <= time) {
       let_go(held_.begin()->second);
@@ -120,8 +122,8 @@ public:
 private:
   struct packet {
     uint32_t id = 0;
-    std::vector<unsigned char> replaced_by; ///< empty: it is as it was
-    std::vector<unsigned char> again;       ///< a second one; empty: none
+    std::vector<unsigned char> replaced_by; ///< empty: unchanged
+    std::vector<unsigned char> again;       ///< a duplicate; empty: none
   };
 
   void on_packet(nfq_data* x) {
@@ -179,7 +181,7 @@ private:
   int raw_ = -1;
   nfq_handle* netlink_ = nullptr;
   nfq_q_handle* queue_ = nullptr;
-  std::multimap<timestamp, packet> held_; ///< by when they go on
+  std::multimap<timestamp, packet> held_; ///< by the time to forward them
 };
 
 bad_network::bad_network(std::vector<std::string> nodes)
@@ -215,7 +217,8 @@ bool bad_network::make_hosts() {
   return true;
 }
 
-/// On the thread whose namespace is the last host: the bridge's.
+/// Must run on the thread that is in the namespace of the bridge, which is the
+/// last host.
 bool bad_network::join_hosts() {
   std::string all = "set -e; PATH=$PATH:/usr/sbin:/sbin\n"
                     "ip link add name bridge type bridge\n"
@@ -282,7 +285,7 @@ void bad_network::carry() {
     items.push_back({hosts_[i]->fd(), POLLIN, 0});
   while (going_) {
     auto time = steady_now();
-    auto next = time + 20ms; // to see whether to go on
+    auto next = time + 20ms; // upper bound, to notice the end of the test
     for (size_t i = 0; i < nodes_.size(); ++i)
       next = std::min(next, hosts_[i]->release(time));
     auto left = std::chrono::nanoseconds{next - time}.count();

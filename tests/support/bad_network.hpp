@@ -12,40 +12,42 @@
 
 namespace millrace::test {
 
-/// What befalls the packets from one node to another, each by its own chance.
+/// Faults of the packets from one node to another. Each packet draws its own
+/// faults.
 struct network_faults {
-  double lost = 0; ///< share of the packets; 1: the way is cut
+  double lost = 0; ///< share of the packets; 1: the link is cut
   double doubled = 0;
-  double damaged = 0;   ///< a byte is another one
-  bool unended = false; ///< what ends a connection is lost: FIN and RST
+  double damaged = 0;   ///< share of packets with a changed byte
+  bool unended = false; ///< drops packets that end a connection: FIN and RST
   microseconds delay{0};
-  microseconds jitter{0}; ///< up to so much more: they overtake each other
+  microseconds jitter{0}; ///< extra delay up to this; reorders packets
 };
 
-/// A network of nodes with a host each: network namespaces, joined by a bridge
-/// in one more. Every TCP packet waits where it is received, behind the wire,
-/// in a queue of the kernel (NFQUEUE) until a thread of this says what becomes
-/// of it: what is lost at the sender is no loss, since its own TCP is told.
-/// The kernel cuts what it queues into packets as long as those of a real wire.
-/// All of it lives in the namespaces, and they as long as this and what runs in
-/// them; the machine's own network is left alone.
+/// A network of nodes with one host each. Each host is a network namespace, and
+/// a bridge in one more namespace joins the hosts. Each received TCP packet
+/// waits in a kernel queue (NFQUEUE) behind the wire until a thread of this
+/// object decides its fate. Faults are injected at the receiver, because the
+/// kernel reports a loss at the sender to the TCP of the sender. The kernel
+/// splits queued data into packets as long as those of a real wire. The
+/// namespaces live as long as this object and the processes in them. The
+/// network of the machine itself is not changed.
 class bad_network {
 public:
-  /// Needs root, or a user namespace in which one is (unshare -Ur): see
-  /// problem().
+  /// Needs root, or root in a user namespace (unshare -Ur). See problem().
   explicit bad_network(std::vector<std::string> nodes);
   ~bad_network();
 
-  /// Why there is no such network; empty: there is.
+  /// The reason why the network could not be made; empty: the network exists.
   const std::string& problem() const { return problem_; }
 
-  /// Of a node's host.
+  /// The IP address of the host of a node.
   std::string address(const std::string& node) const;
 
-  /// What comes before a command that is to run on a node's host.
+  /// The words before a command that shall run on the host of a node.
   std::vector<std::string> enter(const std::string& node) const;
 
-  /// From now on; what is delayed already arrives when it was to.
+  /// Sets the faults of all links from now on. Packets already delayed keep
+  /// their time of arrival.
   void all(const network_faults& x);
   void into(const std::string& node, const network_faults& x);
   void out_of(const std::string& node, const network_faults& x);
@@ -68,12 +70,12 @@ private:
   std::vector<std::string> nodes_;
   std::string problem_;
   std::vector<std::unique_ptr<host>>
-    hosts_; ///< of the nodes, then the bridge's
+    hosts_; ///< the hosts of the nodes, then of the bridge
   std::mutex mutex_;
   std::vector<std::vector<network_faults>> faults_; ///< [from][to]
   counts counts_;
   std::atomic<bool> going_{true};
-  std::thread thread_; ///< its own network namespace is another one
+  std::thread thread_; ///< runs in another network namespace
 };
 
 } // namespace millrace::test

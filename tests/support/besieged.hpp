@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// A real node under attack by TCP, and what attackers say: raw connections,
-/// ZMTP by hand.
+/// A real node under attack by TCP, and the messages of attackers: raw
+/// connections and handmade ZMTP.
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@
 
 namespace millrace::test {
 
-/// A connection on which nothing was said yet; it may still be coming about.
+/// A connection without any data yet. The connect may still be in progress.
 inline file_descriptor connect_to(uint16_t port) {
   file_descriptor out{
     ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
@@ -41,7 +41,7 @@ inline bool say(const file_descriptor& to, std::string_view text) {
          == static_cast<ssize_t>(text.size());
 }
 
-/// What a peer of ZMTP 3.0 without keys says first (rfc.zeromq.org/spec/23).
+/// The first bytes of a ZMTP 3.0 peer without keys (rfc.zeromq.org/spec/23).
 inline std::string greeting() {
   std::string out{"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0", 12};
   out += "NULL";
@@ -49,7 +49,8 @@ inline std::string greeting() {
   return out;
 }
 
-/// And second; a connection that gives itself a name may not be another's.
+/// The READY command, which follows the greeting. A name must differ from the
+/// names of other connections.
 inline std::string ready(const std::string& name = {}) {
   using namespace std::string_literals;
   auto body = "\x05READY\x0bSocket-Type\0\0\0\x06"s + "DEALER";
@@ -58,8 +59,8 @@ inline std::string ready(const std::string& name = {}) {
   return "\x04"s + static_cast<char>(body.size()) + body;
 }
 
-/// What a peer says, until f of all of it, it hangs up, or nothing comes for so
-/// long.
+/// Receives until `until` holds for all received bytes, the peer closes the
+/// connection, or `longest` has passed.
 template <class F>
 std::string hear(const file_descriptor& from, F until, microseconds longest) {
   std::string out;
@@ -76,8 +77,8 @@ std::string hear(const file_descriptor& from, F until, microseconds longest) {
   return out;
 }
 
-/// Says what it must and waits for the peer's part: only then are its messages
-/// messages. False when it is not let in.
+/// Sends the handshake and waits for the handshake of the peer, after which
+/// messages can be sent. Returns false if the peer refuses the connection.
 inline bool shake_hands(const file_descriptor& with,
                         const std::string& name = {}) {
   auto has_ready = [](const std::string& x) {
@@ -88,7 +89,7 @@ inline bool shake_hands(const file_descriptor& with,
          && has_ready(hear(with, has_ready, 2s));
 }
 
-/// A frame as ZMTP has it, the last of a message unless there are more.
+/// A ZMTP frame; the last frame of a message unless `more` is set.
 inline std::string zmtp_frame(const std::string& body, bool more = false) {
   std::string out{static_cast<char>(2 + more)};
   for (int i = 7; i >= 0; --i)
@@ -112,13 +113,13 @@ inline std::string request_frame(uint64_t id, int64_t rows = 1) {
   return text;
 }
 
-/// Ends a connection without a farewell, in the middle of whatever it is in.
+/// Resets a connection (RST), even in the middle of a message.
 inline void reset(file_descriptor x) {
   linger none{1, 0};
   ::setsockopt(x.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
 }
 
-/// Whether the peer has hung up.
+/// Returns true if the peer has closed the connection.
 inline bool is_closed(const file_descriptor& x) {
   char buf[4096];
   ssize_t n = 0;
@@ -128,7 +129,8 @@ inline bool is_closed(const file_descriptor& x) {
   return n == 0 || errno != EAGAIN;
 }
 
-/// A node whose clients come by TCP, and a client that asks it all the time.
+/// A node that accepts clients by TCP, and an honest client that sends requests
+/// during an attack.
 class besieged {
 public:
   besieged()
@@ -154,7 +156,7 @@ public:
     microseconds p99{0};
   };
 
-  /// Asks a hundred times a second.
+  /// Sends 100 requests per second.
   round_trips ask_for(microseconds length) {
     round_trips out;
     std::vector<microseconds> all;
@@ -171,8 +173,8 @@ public:
     return out;
   }
 
-  /// Does something hostile, over and over, while the client goes on; returns
-  /// how often.
+  /// Repeats an attack while the honest client sends requests. Returns the
+  /// number of repetitions.
   size_t under(const std::function<void()>& attack, microseconds length) {
     auto quiet = ask_for(2s);
     std::atomic<bool> going{true};
@@ -188,7 +190,8 @@ public:
                             << format_duration(storm.p99));
     CHECK(quiet.good == quiet.asked);
     CHECK(storm.good == storm.asked);
-    // The promise is twice; the attacker takes one of two cores.
+    // The design allows a factor of 2. Here the attacker also uses one of two
+    // cores.
     CHECK(storm.p99 < std::max(microseconds{250ms}, 10 * quiet.p99));
     CHECK(connect().infer_one(ask("identity", floats({1, 4})), 5s).status
           == ec::ok);

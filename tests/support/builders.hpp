@@ -20,7 +20,7 @@ shared_bytes bytes_of(const std::vector<T>& xs) {
   return shared_bytes::copy_of(std::as_bytes(std::span{xs}));
 }
 
-/// A tensor of floats that count up from `first`.
+/// A tensor of consecutive floats from `first` on.
 inline tensor floats(const shape& extents, float first = 0) {
   size_t n = 1;
   for (auto x : extents)
@@ -36,7 +36,7 @@ inline std::vector<float> values_of(const tensor& x) {
   return out;
 }
 
-/// What a model takes that has one input, rows of four floats.
+/// Input spec of a model with one input, rows of four floats.
 inline const tensor_spec rows_of_4{"x", dtype::f32, {-1, 4}};
 
 /// One input of rows of `width` floats, one output of two.

@@ -8,14 +8,14 @@
 
 namespace millrace::test {
 
-/// How many times as much as usual a test is to try: what tools/campaign says.
+/// Factor on the usual number of tries of a test. tools/campaign sets it.
 inline int times() {
   auto* text = std::getenv("MILLRACE_TIMES");
   return text == nullptr ? 1 : std::atoi(text);
 }
 
-/// What a test draws from, or the first of the seeds it tries: tools/campaign
-/// says another one each time.
+/// Seed of a test, or the first of its seeds. tools/campaign sets another one
+/// in each run.
 inline uint64_t first_seed() {
   auto* text = std::getenv("MILLRACE_SEED");
   return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
@@ -25,7 +25,7 @@ inline random_stream chance() {
   return random_stream{first_seed()};
 }
 
-/// So many, or as many times that as a campaign says.
+/// n seeds, or n times the factor of the campaign.
 inline std::vector<uint64_t> seeds(uint64_t n) {
   std::vector<uint64_t> out;
   for (uint64_t i = 0; i < n * static_cast<uint64_t>(times()); ++i)

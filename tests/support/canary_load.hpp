@@ -15,9 +15,9 @@
 
 namespace millrace::test {
 
-/// Keeps requests to a model that echoes its input open, in frames of their own
-/// and in shared ones by turns, and holds every answer against its own request:
-/// each carries a number nobody else has.
+/// Keeps a window of requests open to a model that echoes its input. Sends
+/// requests alternately in separate and in shared frames. Each request carries
+/// a unique number, and each answer is compared with its request.
 class canary_load {
 public:
   canary_load(client gateway, std::string model, size_t window)
@@ -25,7 +25,7 @@ public:
       model_(std::move(model)),
       window_(window) {}
 
-  /// Goes on for a time.
+  /// Sends requests for this time.
   void run(microseconds length) {
     auto until = steady_now() + length;
     while (steady_now() < until) {
@@ -35,7 +35,7 @@ public:
     }
   }
 
-  /// Goes on in a thread of its own until stop().
+  /// Sends requests in a separate thread until stop().
   void start() {
     going_ = true;
     thread_ = std::thread{[this] {
@@ -48,7 +48,7 @@ public:
     thread_.join();
   }
 
-  /// Waits for what is open.
+  /// Waits for the answers to all open requests.
   void finish() {
     while (!open_.empty())
       if (auto x = gateway_.receive(10s))
@@ -59,17 +59,17 @@ public:
 
   size_t submitted = 0;
   size_t answered = 0;
-  size_t foreign = 0;   ///< answers with somebody else's content
-  size_t surprises = 0; ///< answers to nothing that is open
+  size_t foreign = 0;   ///< answers with the content of another request
+  size_t surprises = 0; ///< answers to requests that are not open
   std::map<ec, size_t> statuses;
   std::map<ec, std::string> texts;
-  std::atomic<size_t> good = 0; ///< answers of status ok, while it runs
+  std::atomic<size_t> good = 0;            ///< answers with status ok so far
   std::atomic<microseconds> longest_gap{}; ///< between two good answers
   std::atomic<microseconds> longest_wait{};
 
-  /// What each of these moments cost: the longest that a request waited for its
-  /// answer from then on, of those that were open then or submitted within a
-  /// second. Once all are answered.
+  /// Returns for each moment the longest wait for an answer, counted from that
+  /// moment, over the requests that were open then or submitted within the next
+  /// second. Call after all requests are answered.
   std::vector<microseconds>
   waits_from(const std::vector<timestamp>& moments) const {
     std::vector<microseconds> out;
@@ -141,12 +141,12 @@ private:
   std::thread thread_;
   std::unordered_map<uint64_t, std::pair<float, timestamp>> open_;
   timestamp last_good_;
-  std::vector<std::pair<timestamp, timestamp>> waits_; ///< those that are long
+  std::vector<std::pair<timestamp, timestamp>> waits_; ///< above worth_noting
 };
 
-/// Says what came of it.
+/// Prints the results and checks that enough requests were sent.
 inline void report(const canary_load& load) {
-  CHECK(load.submitted > 100); // else nothing was shown
+  CHECK(load.submitted > 100); // fewer requests prove nothing
   for (auto& [status, n] : load.statuses)
     MESSAGE(to_string(status) << ": " << n << " " << load.texts.at(status));
   MESSAGE("longest gap " << format_duration(load.longest_gap.load())

@@ -14,7 +14,7 @@
 
 namespace millrace::test::views {
 
-/// A bundle of two layers that can travel.
+/// A bundle of two layers that other hosts can fetch.
 inline model_info bundle_of_size(const std::string& model, uint64_t bytes) {
   model_info out;
   out.model = model;

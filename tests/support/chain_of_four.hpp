@@ -7,8 +7,8 @@
 #include "tests/support/parts.hpp"
 
 /// \file
-/// A model that is on the disk of w1 alone, and that the other workers get in a
-/// chain: w1, w2, w3, w4, w5.
+/// A model on the disk of w1 only, which the other workers fetch in the chain
+/// w1, w2, w3, w4, w5.
 
 namespace millrace::test {
 
@@ -34,15 +34,15 @@ public:
     have(c, wanted(receivers + 1, model));
   }
 
-  /// Goes on until a host was given so many chunks.
+  /// Runs until a host has received n different chunks.
   void until(const std::string& node, size_t n) {
     auto& world = c.inside().world();
     world.run_until(world.now() + 10s, [&] { return came[node].size() >= n; });
     REQUIRE(came[node].size() >= n);
   }
 
-  /// Whether a host has all of it, and every byte was verified. What it has
-  /// nothing of, for no replica of it is there, it need not have.
+  /// Returns true if a host has the whole model with each byte verified. A host
+  /// without a replica may have nothing, unless `need` is set.
   bool has_all(const std::string& node, bool need) {
     auto cache =
       c.ask_actor<cache_status, cache_actor>(node + "/cache", get_cache{}, 5ms);
@@ -53,7 +53,7 @@ public:
     return !need;
   }
 
-  /// Chunks that a host was given more than once.
+  /// The number of chunks that a host received again.
   size_t twice(const std::string& node) const {
     size_t out = 0;
     if (auto i = came.find(node); i != came.end())
@@ -62,7 +62,8 @@ public:
     return out;
   }
 
-  /// That a host has all of it, and got no more than that twice.
+  /// Checks that a host has the whole model and received at most `again` chunks
+  /// twice.
   void check(const std::string& node, bool need, size_t again) {
     CAPTURE(node);
     CHECK(has_all(node, need));
@@ -87,8 +88,8 @@ public:
     return out;
   }
 
-  std::map<std::string, std::map<size_t, size_t>> came; ///< to whom, chunk
-  std::map<std::string, size_t> given;                  ///< by whom
+  std::map<std::string, std::map<size_t, size_t>> came; ///< by receiver, chunk
+  std::map<std::string, size_t> given;                  ///< by sender
   std::function<shared_bytes(const std::string& to, size_t chunk,
                              const shared_bytes&)>
     damage;

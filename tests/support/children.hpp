@@ -10,7 +10,7 @@
 
 namespace millrace::test {
 
-/// Processes whose parent that is.
+/// The child processes of x.
 inline std::set<pid_t> children_of(pid_t x) {
   std::set<pid_t> out;
   auto tasks = "/proc/" + std::to_string(x) + "/task";
@@ -22,8 +22,8 @@ inline std::set<pid_t> children_of(pid_t x) {
   return out;
 }
 
-/// Whether it is gone, or waits for nothing but its parent to hear of it: who
-/// inherits the children of a killed process may take its time.
+/// Returns true if process x has ended or is a zombie. The process that
+/// inherits the children of a killed process may reap them late.
 inline bool has_ended(pid_t x) {
   std::ifstream in{"/proc/" + std::to_string(x) + "/stat"};
   std::string all{std::istreambuf_iterator<char>{in}, {}};
@@ -32,7 +32,7 @@ inline bool has_ended(pid_t x) {
          || all.compare(name_end, 3, ") X") == 0;
 }
 
-/// Seconds that its threads have had of processors.
+/// CPU time of all threads of x, in seconds.
 inline double processor_seconds_of(pid_t x) {
   double nanoseconds = 0, out = 0;
   std::error_code gone;
@@ -43,7 +43,8 @@ inline double processor_seconds_of(pid_t x) {
   return out;
 }
 
-/// A node's confined processes: their template's children.
+/// The confined processes of a node, which are children of its template
+/// process.
 inline std::set<pid_t> grandchildren_of(pid_t x) {
   std::set<pid_t> out;
   for (auto child : children_of(x))

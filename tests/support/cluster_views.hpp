@@ -3,10 +3,10 @@
 
 #include "actors/policies/place/least_loaded.hpp"
 #include "actors/policies/rollout/reconcile.hpp"
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 
 /// \file
-/// Clusters as the placement sees them, and plans carried out by hand.
+/// Cluster views for placement, and plans carried out by hand.
 
 namespace millrace::test::views {
 
@@ -44,8 +44,8 @@ inline model_settings want(uint64_t replicas, const std::string& version = "") {
   return out;
 }
 
-/// Workers whose model m has twelve layers of so many bytes each, on devices
-/// with so much memory.
+/// Workers with model m of twelve layers with `layer` bytes each, on devices
+/// with `memory` bytes.
 inline cluster_view with_memory(size_t n, uint64_t memory,
                                 uint64_t layer = 10) {
   auto out = workers(n);
@@ -64,7 +64,7 @@ inline model_settings in_parts(uint64_t parts, bool complete = true) {
   return out;
 }
 
-/// What policy `fixed` wants of a model with these settings.
+/// The groups that policy `fixed` requests for a model with these settings.
 inline wanted_groups groups_for(const cluster_view& view,
                                 const model_settings& x) {
   model_state out{x, "model/" + x.model, resolve_version(view, x), {}};
@@ -96,8 +96,8 @@ inline copy_count count_copies(const cluster_view& view,
   return millrace::count_copies(view, groups_for(view, x));
 }
 
-/// Carries a plan out: each replica that it deploys is in that condition, and
-/// takes so much memory; what it evicts is gone.
+/// Carries out a plan. Each deployed replica is in condition `started` and uses
+/// `memory` bytes. Evicted replicas are removed.
 inline void apply(cluster_view& view, const placement_plan& plan,
                   replica_condition started, uint64_t memory) {
   for (auto& x : plan.evict)

@@ -14,7 +14,7 @@
 
 namespace millrace::test {
 
-/// One of the tests' bundles, verified.
+/// A test bundle, verified.
 inline std::shared_ptr<const bundle> verified(const std::string& name) {
   ::unsetenv("MILLRACE_BACKEND"); // another test of this process may need it
   bundle_store store{TEST_BUNDLES};
@@ -23,7 +23,8 @@ inline std::shared_ptr<const bundle> verified(const std::string& name) {
   return std::make_shared<const bundle>(std::move(*x));
 }
 
-/// Where stages get their processes: one each, or one for all.
+/// The source of processes for stages: one process per stage, or one for all
+/// stages.
 struct process_environment {
   explicit process_environment(bool shared, bool with_gpus = false)
     : parent(with_gpus),
@@ -33,10 +34,10 @@ struct process_environment {
 
   confined::template_process parent;
   confined::process_source processes;
-  byte_count memory{uint64_t{2} << 30}; ///< of each stage that is made
+  byte_count memory{uint64_t{2} << 30}; ///< memory limit of each new stage
 };
 
-/// A stage in a process, and what is told of it.
+/// A stage in a process, with the results that the process reports.
 class confined_model {
 public:
   explicit confined_model(std::shared_ptr<const bundle> content,
@@ -47,7 +48,7 @@ public:
       std::make_shared<process_environment>(false, gpu.has_value()),
       std::move(content), lanes, load_limit, in_background, gpu) {}
 
-  /// In a process of that environment.
+  /// Uses a process of this environment.
   confined_model(std::shared_ptr<process_environment> environment,
                  std::shared_ptr<const bundle> content, uint32_t lanes = 1,
                  nanoseconds load_limit = 20s, bool in_background = false,
@@ -68,12 +69,12 @@ public:
        [this](error x) { lost_.set_value(std::move(x)); }});
   }
 
-  /// One of the tests' bundles.
+  /// Loads a test bundle.
   explicit confined_model(const std::string& name, uint32_t lanes = 1,
                           bool in_background = false)
     : confined_model(verified(name), lanes, 20s, in_background) {}
 
-  /// The same on a GPU.
+  /// Loads a test bundle on a GPU.
   confined_model(const std::string& name, const gpu_place& gpu)
     : confined_model(verified(name), 2, 60s, false, gpu) {}
 
@@ -96,7 +97,7 @@ public:
     return peak;
   }
 
-  /// Why it was lost, within ten seconds.
+  /// Waits at most 10 s for the loss of the stage and returns the reason.
   std::string lost() { return loss().text; }
   error loss() {
     auto x = lost_.get_future();
@@ -109,7 +110,7 @@ public:
     return all.empty() ? 0 : *all.begin();
   }
 
-  /// Ends its process; what runs there fails.
+  /// Ends the process of the stage; its runs fail.
   void give_up() { stage_->give_up(); }
 
 private:
@@ -119,7 +120,7 @@ private:
   std::unique_ptr<confined::confined_stage> stage_;
 };
 
-/// A model whose inputs say what it does; see hostile_backend.cpp.
+/// A model with inputs that select a hostile action; see hostile_backend.cpp.
 inline std::shared_ptr<const bundle> hostile() {
   ::setenv("MILLRACE_BACKEND", HOSTILE_BACKEND, 1);
   bundle out{*make_bundle("hostile")};

@@ -10,8 +10,8 @@
 
 namespace millrace::test {
 
-/// Holds that decoding a frame answers what the table says, once, and takes no
-/// more memory than promised.
+/// Checks that decoding a frame gives the answer in the table once and stays
+/// within the memory limit.
 inline void check_decoding(const hostile_frame& x) {
   INFO(x.item);
   std::vector<shared_bytes> raw;

@@ -39,7 +39,7 @@ echo_gateway::echo_gateway(std::string address) : address_(std::move(address)) {
 void echo_gateway::start() {
   zeromq::socket_options options;
   options.receive_limit = 1;
-  REQUIRE(eventually( // a former socket may hold the address for a moment
+  REQUIRE(eventually( // an earlier socket may still hold the address
     [&] {
       auto x = zeromq::bind_router(context_, address_, options);
       if (x)
@@ -121,7 +121,7 @@ void echo_gateway::handle(zeromq::frame_list& frames) {
     auto answer = out.take();
     auto model = x.request.model;
     auto to = x.connection;
-    { // before the answer, which a test may wait for
+    { // count before the answer, because a test may wait for the answer
       std::lock_guard guard{mutex_};
       messages_.push_back(std::move(x));
     }

@@ -14,9 +14,9 @@
 
 namespace millrace::test {
 
-/// A gateway that answers each request with its own inputs, but for the models
-/// "silent" (no answer) and "held" (answered once release() was called). In a
-/// thread of its own.
+/// A gateway in a separate thread that answers each request with its own
+/// inputs. Model "silent" gets no answer, and model "held" is answered after
+/// release().
 class echo_gateway {
 public:
   struct message {
@@ -31,19 +31,19 @@ public:
 
   const std::string& address() const { return address_; }
 
-  /// Listens, at the same address as before.
+  /// Listens on the same address as before.
   void start();
   /// Ends all connections.
   void stop();
 
   void release() { released_ = true; }
   void stop_reading() { reading_ = false; }
-  /// The pause after each message.
+  /// Sets the pause after each message.
   void slow_down(microseconds pause) { pause_ = pause; }
 
   std::vector<message> messages() const;
   size_t count(std::string_view type) const;
-  /// Connections with a message.
+  /// Number of connections that sent a message.
   size_t connections() const;
 
 private:
@@ -61,8 +61,8 @@ private:
   std::vector<message> messages_;
 };
 
-/// A TCP proxy in front of a gateway, as a NAT or load balancer is: forget()
-/// drops its connections without ending them, and still acknowledges their
+/// A TCP proxy in front of a gateway, like a NAT or a load balancer. forget()
+/// drops its connections without closing them and keeps acknowledging their
 /// bytes.
 class forgetful_proxy {
 public:
@@ -89,8 +89,8 @@ private:
   std::thread thread_;
 };
 
-/// Closes connections to a port at once, for a while; then a gateway listens
-/// there.
+/// Closes connections to a port at once for some time. Then a gateway listens
+/// on the port.
 class late_gateway {
 public:
   explicit late_gateway(microseconds cut_off_for);

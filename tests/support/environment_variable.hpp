@@ -5,7 +5,7 @@
 
 namespace millrace::test {
 
-/// An environment variable that children inherit, while it lives.
+/// Sets an environment variable for child processes while this object lives.
 struct environment_variable {
   environment_variable(const char* x, const char* value) : name(x) {
     ::setenv(name, value, 1);

@@ -8,7 +8,7 @@
 
 namespace millrace::test {
 
-/// Sleeps in short steps until f() holds; false when it never did.
+/// Sleeps in short steps until f() holds. Returns false if the time ran out.
 template <class F>
 bool eventually(F f, microseconds longest) {
   auto until = steady_now() + longest;

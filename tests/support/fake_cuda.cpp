@@ -14,7 +14,7 @@
 
 namespace millrace::test::fake_cuda {
 
-/// Something that is reached once.
+/// An event that is reached once, for CUDA events.
 class milestone {
 public:
   void reach() {
@@ -45,7 +45,7 @@ using namespace millrace::test::fake_cuda;
 
 namespace {
 
-/// Blocks of memory, by where they begin.
+/// Allocated blocks of memory, by address.
 class blocks {
 public:
   void add(const void* at, size_t bytes) {
@@ -65,7 +65,7 @@ private:
   std::map<const char*, size_t> all_;
 };
 
-/// What a call is to fail with, and when.
+/// The error of a call, and the number of calls that succeed before.
 struct planned_failure {
   size_t calls_before = 0;
   cudaError_t with = cudaSuccess;
@@ -98,7 +98,7 @@ bool is_for_good(cudaError_t x) {
   return x == cudaErrorIllegalAddress || x == cudaErrorAssert;
 }
 
-/// What a call of that name gives, if it is to fail.
+/// Returns the planned error of this call, or cudaSuccess.
 cudaError_t failure_of(const char* call) {
   auto& w = the_world();
   std::lock_guard guard{w.mutex};
@@ -139,7 +139,7 @@ void release(blocks world::*kind, void* x) {
 
 } // namespace
 
-/// A thread that does what it was given, in order.
+/// A stream: a thread that runs its work in order.
 struct CUstream_st {
   explicit CUstream_st(std::pair<unsigned, unsigned> on) : on_(on) {
     with_world([](world& w) {
@@ -153,7 +153,7 @@ struct CUstream_st {
     with_world([](world& w) { --w.there.streams; });
   }
 
-  /// Nothing: it ends.
+  /// Queues work. An empty function ends the thread.
   void give(std::function<void()> what) {
     {
       std::lock_guard guard{mutex_};
@@ -279,7 +279,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* x, int) {
   return said(failure_of("cudaGetDeviceProperties"));
 }
 
-/// Nothing here traces kernels, which is what asks for it.
+/// Not supported: only the tracing of kernels calls this function, and no test
+/// traces kernels.
 cudaError_t cudaDeviceSynchronize() {
   return said(cudaErrorNotSupported);
 }
@@ -352,7 +353,7 @@ cudaError_t cudaMalloc(void** x, size_t bytes) {
   return said(allocate("cudaMalloc", &world::gpu, x, bytes));
 }
 
-/// Nothing only opens a GPU.
+/// A null pointer only opens the GPU.
 cudaError_t cudaFree(void* x) {
   release(&world::gpu, x);
   return said(failure_of("cudaFree"));
@@ -391,7 +392,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
 
 namespace {
 
-/// In whose place the fake keeps where multiprocessors begin.
+/// The fake stores the index of the first multiprocessor in the padding.
 unsigned& begin_of(CUdevResource& x) {
   return *reinterpret_cast<unsigned*>(x._internal_padding);
 }

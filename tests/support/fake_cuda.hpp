@@ -8,46 +8,46 @@
 #include <cuda_runtime_api.h>
 
 /// \file
-/// CUDA's runtime without a GPU, as far as models/device/cuda/ uses it: linked
-/// instead of the real one. Streams are threads that do what they were given in
-/// order, events are reached when their stream comes to them, and a GPU's
-/// memory is the host's. So what is given when, and what is given back, can be
-/// tested anywhere; how long it takes cannot.
+/// A fake of the CUDA runtime without a GPU, as far as models/gpu/cuda/ uses
+/// the runtime. Tests link it instead of the real runtime. A stream is a thread
+/// that runs its work in order, an event is reached when its stream reaches it,
+/// and GPU memory is host memory. Tests can check the order of work and the
+/// release of resources on any machine, but not the timing.
 namespace millrace::test::fake_cuda {
 
-/// What there is now of each kind.
+/// The number of live objects of each kind.
 struct inventory {
   size_t streams = 0;
   size_t events = 0;
-  size_t gpu_memory = 0;  ///< blocks
-  size_t page_locked = 0; ///< blocks of the host's
+  size_t gpu_memory = 0;  ///< number of blocks
+  size_t page_locked = 0; ///< number of blocks of host memory
   size_t partitions = 0;
 
   bool operator==(const inventory&) const = default;
 };
 inventory what_is_there();
 
-/// What was done since reset().
+/// Counts of operations since reset().
 struct history {
-  size_t copies = 0;      ///< that streams have come to
-  size_t slow_copies = 0; ///< from or to the host's memory that is not locked
+  size_t copies = 0;      ///< copies that streams have run
+  size_t slow_copies = 0; ///< copies of host memory that is not page-locked
   size_t streams_made = 0;
-  size_t locked = 0; ///< blocks of the host's memory
+  size_t locked = 0; ///< blocks of host memory that were page-locked
 };
 history so_far();
 
-/// Forgets what was done, and all that was to fail; what is there stays.
+/// Clears the counts and the planned failures. Live objects stay.
 void reset();
 
-/// The n-th call of that name from now on fails, and so do, with an error that
-/// loses the context, all others after it.
+/// Makes the n-th next call of this name fail. An error that loses the context
+/// also fails all later calls.
 void fail(const std::string& call, size_t nth, cudaError_t with);
 
-/// Has a stream do this, as it would run a kernel.
+/// Runs a function on a stream in place of a kernel.
 void launch(cudaStream_t on, std::function<void()> kernel);
 
-/// Of a GPU's multiprocessors, those that a partition's stream has: begin and
-/// count.
+/// The multiprocessors of the partition of a stream: index of the first one,
+/// and count.
 std::pair<unsigned, unsigned> multiprocessors_of(cudaStream_t x);
 constexpr unsigned all_multiprocessors = 132;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// A backend with two GPUs that are none: whatever the model is, a pass gives
-/// its inputs. The first number of the first input may have a GPU do what real
-/// ones do now and then. By its name a layer arrives when its first pass has
-/// begun, and not before ("awaits_a_pass"), or not if one has ("comes_first");
-/// or its passes have no end ("begins_and_loops"), or take 1 GiB
-/// ("begins_and_eats").
+/// A backend with two fake GPUs. Each pass returns its inputs, whatever the
+/// model is. The first number of the first input selects a failure of a real
+/// GPU. The name of the first layer selects when the parameters arrive: only
+/// after the first pass has begun ("awaits_a_pass"), or only before
+/// ("comes_first"). It can also make a pass endless ("begins_and_loops") or
+/// take 1 GiB ("begins_and_eats").
 
 #include <atomic>
 #include <chrono>
@@ -35,18 +35,19 @@ struct millrace_stage {
 
 namespace {
 
-/// What the first number says.
+/// Actions selected by the first number of the input.
 constexpr float lose_context = 1000, no_memory = 1001, hang = 1002,
                 take_a_second = 1003, keep_memory = 1004;
 
 constexpr int gpus = 2;
 
-/// Of this process, by GPU; without one it has the first.
+/// Whether this process lost a GPU, by GPU index. A stage without a place uses
+/// the first GPU.
 std::atomic<bool> is_lost[gpus];
 
 std::mutex mutex;
-std::map<uintptr_t, uint64_t> pins; ///< guarded; bytes by where they begin
-auto* const kept = new std::vector<std::string>; ///< guarded; for good
+std::map<uintptr_t, uint64_t> pins;              ///< guarded; bytes by address
+auto* const kept = new std::vector<std::string>; ///< guarded; never freed
 
 int fail(millrace_error* failed, int kind, const char* why) {
   failed->kind = kind;
@@ -91,7 +92,8 @@ int depends_on_values(const millrace_stage*) {
   return 1;
 }
 
-/// As on a GPU, once there is what it needs.
+/// Begins a pass as a real GPU does, and waits until the parameters have
+/// arrived.
 bool begin_pass(millrace_stage& x) {
   std::unique_lock guard{x.mutex};
   x.has_begun = true;
@@ -128,7 +130,7 @@ int run(millrace_stage* stage, const millrace_tensor* inputs, uint32_t,
   }
   auto steps = first == hang ? -1 : first == take_a_second ? 1000 : 0;
   for (auto left = steps; left != 0; --left) {
-    timespec pause{0, 1'000'000}; // as one waits for a kernel
+    timespec pause{0, 1'000'000}; // like a wait for a kernel
     ::nanosleep(&pause, nullptr);
     if (is_lost[stage->gpu])
       return fail_for_good(stage->gpu, failed);
@@ -171,8 +173,8 @@ int open(const millrace_place* place, millrace_error* failed) {
                            : fail(failed, millrace_failed, "there is no such");
 }
 
-/// As CUDA has it, memory is page-locked once, and until it is let go,
-/// whatever is mapped there by then.
+/// As in CUDA, memory can be page-locked once. It stays locked until unpin(),
+/// even if other memory is mapped at the address.
 int pin(void* begin, uint64_t bytes, millrace_error* failed) {
   auto first = reinterpret_cast<uintptr_t>(begin);
   std::lock_guard guard{mutex};

@@ -70,7 +70,7 @@ tensor golden_parameter() {
 
 manifest golden_manifest() {
   manifest out;
-  out.format = 1; // as the release wrote it
+  out.format = 1; // the format of the release
   out.name = "golden";
   out.version = 7;
   out.application = "app";
@@ -100,7 +100,7 @@ manifest golden_manifest() {
   return out;
 }
 
-// -- what a node keeps --------------------------------------------------------
+// -- data of a node -----------------------------------------------------------
 
 std::vector<std::pair<std::string, std::string>> golden_rows() {
   model_row x;
@@ -183,7 +183,7 @@ result<void> write_golden(const fs::path& folder) {
   if (auto done = write_facts(folder / "data"); !done)
     return done;
   auto done = write_audit(folder / "data/audit");
-  for (auto lock : {"data/lock", "data/audit/lock"}) // of who wrote
+  for (auto lock : {"data/lock", "data/audit/lock"}) // lock files of the writer
     fs::remove(folder / lock);
   return done;
 }

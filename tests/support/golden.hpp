@@ -2,9 +2,8 @@
 #pragma once
 
 /// \file
-/// What the files in tests/golden/ were made of: values that follow from the
-/// names of their fields alone, so that fields which come later change none of
-/// them.
+/// The content of the files in tests/golden/. Each value follows from the name
+/// of its field alone, so that fields added later change no other value.
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -54,7 +53,7 @@ public:
   void fill(shape& x) { x = {2, 3}; }
   void fill(shared_bytes& x) { x = shared_bytes::copy_of(path_); }
   void fill(tensor& x) { x = *tensor::zeros(dtype::i32, {2, 3}); }
-  /// Large enough to travel as a frame of its own.
+  /// Large enough for a separate frame.
   void fill(named_tensor& x) {
     x = {path_, *tensor::zeros(dtype::u8, {2, 600})};
   }
@@ -73,7 +72,7 @@ public:
   }
 
 private:
-  /// From 1 to 99.
+  /// A number from 1 to 99.
   int64_t number() const {
     uint32_t hash = 2'166'136'261;
     for (auto c : path_)
@@ -86,7 +85,8 @@ private:
   caf::strong_actor_ptr actor_;
 };
 
-/// Writes and knows golden messages; has an actor for their handles.
+/// Writes and compares golden messages, and provides an actor for their
+/// handles.
 class golden_frames : public address_book {
 public:
   golden_frames();
@@ -101,10 +101,10 @@ public:
     return out;
   }
 
-  /// The header of each of them.
+  /// The header of a golden message of this type.
   header head(std::string_view type) const;
 
-  /// All frames of a message, as it travels.
+  /// All frames of an encoded message.
   template <declared T>
   std::vector<shared_bytes> frames() {
     auto x = make_wire_message(message<T>(), now(), this);
@@ -125,15 +125,15 @@ private:
   caf::strong_actor_ptr actor_;
 };
 
-/// What golden bundles say of themselves.
+/// The manifest of golden bundles.
 manifest golden_manifest();
 tensor golden_parameter();
 
-/// Rows of the golden journal, of the registry's table.
+/// Name of the registry table in the golden journal.
 constexpr auto golden_table = "models";
 std::vector<std::pair<std::string, std::string>> golden_rows();
 
-/// The lines of the golden audit log, but for the first.
+/// The lines of the golden audit log except the first.
 std::vector<std::string> golden_lines();
 
 /// Writes frames/TYPE, bundles/ and data/ into a folder.

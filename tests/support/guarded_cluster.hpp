@@ -9,9 +9,9 @@
 
 namespace millrace::test {
 
-/// A cluster of a process per role, with keys: of its nodes, a viewer "eve", an
-/// operator "ops", and clients "app" (of tenant default) and "acme-app" (of
-/// acme).
+/// A cluster with one process per role and with keys: for its nodes, viewer
+/// "eve", operator "ops", and clients "app" (tenant default) and "acme-app"
+/// (tenant acme).
 class guarded_cluster {
 public:
   guarded_cluster()
@@ -47,7 +47,7 @@ public:
     REQUIRE(p.wait() == 0);
   }
 
-  /// A node's audit log.
+  /// The audit log of a node.
   std::string audit(const std::string& node) const {
     auto file = folder_ / "audit.log";
     process p{
@@ -57,7 +57,7 @@ public:
     return *read_file(file, 1 << 20);
   }
 
-  /// Waits until the audit log has the line.
+  /// Waits until the audit log contains the line.
   void expect_audit(const std::string& node, const std::string& line) const {
     CAPTURE(line);
     CHECK(eventually(

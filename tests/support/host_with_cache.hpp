@@ -24,7 +24,7 @@ namespace millrace::test {
 
 constexpr auto soon = 10s;
 
-/// A reader of a directory that says how often it was asked to open something.
+/// A directory reader that counts the calls of open().
 class counting_reader : public bundle_reader {
 public:
   explicit counting_reader(const std::string& folder)
@@ -49,12 +49,11 @@ private:
   std::atomic<int> opened_{0};
 };
 
-/// A CACHE on real threads and files, whose host has as much memory as a test
-/// says.
+/// A CACHE on real threads and files, with host memory set by the test.
 class host_with_cache {
 public:
-  /// 0: what leaves 15 % of the host's. With a relay it asks others, too, who
-  /// give nothing, and has a disk for what they gave.
+  /// `memory` 0: 85 % of the host memory. With a relay, the cache also requests
+  /// bundles from other hosts, which never answer, and has a disk cache.
   explicit host_with_cache(uint64_t memory = 0, bool with_relay = false) {
     add_error_category(config_);
     system_ = std::make_unique<caf::actor_system>(config_);
@@ -102,7 +101,7 @@ public:
       eventually([&] { return row(cache_place::disk).has_value(); }, soon));
   }
 
-  /// The relay, and whoever uses something, stay.
+  /// Restarts the cache. The relay and the users of bundles stay.
   void crash_and_begin_anew() {
     caf::anon_send_exit(cache_, caf::exit_reason::kill);
     begin();
@@ -112,7 +111,7 @@ public:
     caf::anon_send_exit(cache_, caf::exit_reason::user_shutdown);
   }
 
-  /// Somebody who uses what he asks for until he is gone.
+  /// A user of the cache, which holds its bundles until it is destroyed.
   class user {
   public:
     explicit user(host_with_cache& at) : at_(at), self_(*at.system_) {}
@@ -127,7 +126,7 @@ public:
       return out;
     }
 
-    /// With all of its bytes.
+    /// Waits for the bundle with all of its bytes.
     fetched use(const std::string& content = {}) {
       auto out = ask(content);
       REQUIRE_MESSAGE(out, why(out));
@@ -136,7 +135,7 @@ public:
       return *out;
     }
 
-    /// To a cache that did not give it.
+    /// Reports the use of a bundle to a restarted cache.
     void say_it_uses(const fetched& x) {
       self_->send(
         at_.cache_,
@@ -148,7 +147,7 @@ public:
     caf::scoped_actor self_;
   };
 
-  /// All of them, before there is an answer.
+  /// Sends the requests of all users before the first answer.
   void ask_at_once(std::vector<fetched>& answers) {
     caf::scoped_actor self{*system_};
     auto ask = [&] {
@@ -164,7 +163,7 @@ public:
         [](const caf::error& x) { FAIL(to_string(from_caf(x))); });
   }
 
-  /// What the cache has of the model there.
+  /// The row of the model at this place in the cache.
   std::optional<cached_bundle> row(cache_place place) {
     std::optional<cached_bundle> out;
     caf::scoped_actor self{*system_};
@@ -179,7 +178,7 @@ public:
     return out;
   }
 
-  /// What its supervisor was told last.
+  /// The last report to the supervisor.
   bundle_list told() {
     std::lock_guard guard{mutex_};
     return told_;
@@ -196,8 +195,8 @@ public:
   std::atomic<uint64_t> available{900u << 20};
   std::atomic<bool> asked_others{false};
   std::atomic<bool> told_to_drop{false};
-  std::atomic<size_t> to_give{0}; ///< models, that its relay was told of
-  contents_here at_relay;         ///< before it begins
+  std::atomic<size_t> to_give{0}; ///< number of models reported to the relay
+  contents_here at_relay; ///< contents of the relay before the cache starts
 
 private:
   std::mutex mutex_;
@@ -208,7 +207,7 @@ private:
   cache_actor cache_;
 };
 
-/// Of all of it.
+/// Hash of all weights of a bundle.
 inline std::string hash_of(const fetched& x) {
   return sha256_hex(x.content->weights_file->content().view());
 }

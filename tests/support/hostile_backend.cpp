@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// A backend whose models do what a hostile one would, in native code: the
-/// first number of the input says what. Stands in for a model that has found a
-/// way out of its interpreter.
+/// A backend with models that perform hostile actions in native code. The first
+/// number of the input selects the action. It stands for a model that has
+/// escaped its interpreter.
 
 #include <cstdio>
 #include <cstdlib>
@@ -19,18 +19,18 @@
 #include "tests/support/attempts.hpp"
 
 struct millrace_stage {
-  bool loops, crashes; ///< whatever it is to run
+  bool loops, crashes; ///< for any input
 };
 
 namespace {
 
-/// Inputs from here on are no attempts of the list.
+/// Inputs from 1000 on are actions outside the list of attempts.
 enum deed : int64_t {
   crash = 1000,
-  leave = 1001,   ///< exit in good order
+  leave = 1001,   ///< normal exit
   eat = 1002,     ///< 64 GiB of memory
   recurse = 1003, ///< until the stack ends
-  crowd = 1004    ///< as many threads as there may be
+  crowd = 1004    ///< threads up to the limit
 };
 
 const char* describe() {
@@ -40,7 +40,7 @@ const char* describe() {
 void enter_thread(int) {
 }
 
-/// A layer's name says what loading it does, or running it.
+/// The name of a layer selects the action during load or run.
 int load(const millrace_layer* layers, uint64_t, const uint32_t*, uint64_t, int,
          const millrace_place*, millrace_stage** out, millrace_error*) {
   for (volatile bool loop = std::strcmp(layers[0].name, "loop") == 0; loop;)
@@ -110,7 +110,7 @@ int64_t perform(int64_t what) {
   }
 }
 
-/// Takes I64[n], gives I64[n]: what became of each.
+/// Takes I64[n] with actions and returns I64[n] with their results.
 int run(millrace_stage* stage, const millrace_tensor* inputs, uint32_t,
         millrace_room*, millrace_tensor* outputs, uint32_t,
         uint32_t* output_count, uint64_t*, millrace_error*) {
@@ -131,7 +131,7 @@ int run(millrace_stage* stage, const millrace_tensor* inputs, uint32_t,
   return 0;
 }
 
-/// What a file says is done while it is taken apart.
+/// The content of a file selects the action during its import.
 int take_apart(const void* file, uint64_t bytes, int, const millrace_split*,
                const millrace_import_sink* sink, millrace_error* failed) {
   sink->layer(sink->self, "model", {}, {});

@@ -123,20 +123,20 @@ namespace {
 constexpr auto code_sha256 =
   "5694d08a2e53ffcae0c3103e5ad6f6076abd960eb1f8a56577040bc1028f702b";
 
-/// The good manifest with a part of it replaced.
+/// The good manifest with one part replaced.
 std::string with(const std::string& from, const std::string& to) {
   auto out = good_manifest();
   return out.replace(out.find(from), from.size(), to);
 }
 
-/// A good one of two layers, but for what is said of them.
+/// A good manifest of two layers with these layer entries.
 std::string two_layers(const std::string& first, const std::string& second) {
   std::string end = code_sha256;
   return with(end, end + ", " + first)
          + "  - {name: other, code: layers/model.pt, " + second + "}\n";
 }
 
-/// What passes between layers.
+/// Hostile manifests: tensors passed between layers.
 files passing() {
   auto many = [] {
     std::string out;
@@ -153,23 +153,23 @@ files passing() {
   return {
     {"an only layer that names what it takes",
      with(code_sha256, code_sha256 + ", takes: [x]"s),
-     "model.yaml: layers: 'model' is the whole model, and names what it takes"
-     " or gives"},
+     "model.yaml: layers: 'model' is the whole model, and must not name"
+     " inputs or outputs"},
     {"takes what nobody gives", two_layers("gives: [{name: h}]", "takes: [g]"),
-     "model.yaml: layers: 'other' takes 'g', which no layer before gives"},
+     "model.yaml: layers: 'other' takes 'g', which no earlier layer gives"},
     {"takes what comes later",
      two_layers("takes: [h], gives: [{name: h}]", "takes: []"),
-     "model.yaml: layers: 'model' takes 'h', which no layer before gives"},
+     "model.yaml: layers: 'model' takes 'h', which no earlier layer gives"},
     {"gives what is there", two_layers("gives: [{name: x}]", "takes: [x]"),
-     "model.yaml: layers: 'model' gives 'x', which is there already"},
+     "model.yaml: layers: 'model' gives 'x', which exists already"},
     {"gives one thing twice",
      two_layers("gives: [{name: h}, {name: h}]", "takes: [h]"),
-     "model.yaml: layers: 'model' gives 'h', which is there already"},
+     "model.yaml: layers: 'model' gives 'h', which exists already"},
     {"gives nothing", two_layers("takes: [x]", "takes: [x]"),
-     "model.yaml: layers: 'model' gives nothing to those behind it"},
+     "model.yaml: layers: 'model' gives nothing to later layers"},
     {"the last gives",
      two_layers("gives: [{name: h}]", "takes: [h], gives: [{name: y}]"),
-     "model.yaml: layers: 'other' is the last and gives what has a name"},
+     "model.yaml: layers: 'other' is the last, and must not name its outputs"},
     {"gives more than a stage has", two_layers(many(), "takes: [h0]"),
      "model.yaml: layers: 'model' takes or gives more than 64 tensors"},
     {"gives what has too many axes", passes("extents: [1,1,1,1,1,1,1,1,1]"),
@@ -256,13 +256,13 @@ files sizes_and_hashes() {
      whole("18446744073709551616")},
     {"negative size", bytes("-1"), whole("-1")},
     {"size that is not the file's", bytes("5"),
-     "layers/model.pt: has 4 bytes, the manifest says 5"},
+     "layers/model.pt: has 4 bytes, expected 5"},
     {"weights of 2^63",
      good_manifest()
        + "weights: {file: layers/model.pt, bytes: 9223372036854775808}\n",
-     "layers/model.pt: has 4 bytes, the manifest says 9223372036854775808"},
+     "layers/model.pt: has 4 bytes, expected 9223372036854775808"},
     {"two files of one name", two_layers("gives: [{name: h}]", "code_bytes: 9"),
-     "layers/model.pt: has 4 bytes, the manifest says 9"},
+     "layers/model.pt: has 4 bytes, expected 9"},
     {"two files of one name, of one size",
      two_layers("gives: [{name: h}]",
                 "code_bytes: 4, code_sha256: " + std::string(64, '0')),

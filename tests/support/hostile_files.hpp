@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// Files of a bundle as nobody should write them, once: for unit tests, for
-/// fuzzers to start from, and for a node to find among its models.
+/// Invalid bundle files, shared by unit tests, by the seeds of fuzzers, and by
+/// the models of a node under test.
 
 #include <string>
 #include <vector>
@@ -11,9 +11,9 @@
 namespace millrace::test {
 
 struct hostile_file {
-  std::string item; ///< of the list of promise P11
+  std::string item; ///< item in the list of P11
   std::string content;
-  std::string says; ///< the refusal's text, without the file's name
+  std::string says; ///< expected error text without the file name
 };
 
 /// safetensors: offsets, shapes, dtypes.
@@ -22,7 +22,7 @@ std::vector<hostile_file> hostile_weights();
 /// model.yaml: paths, names, sizes, hashes, aliases.
 std::vector<hostile_file> hostile_manifests();
 
-/// A manifest in order, of one layer in layers/model.pt, which has four bytes,
+/// A valid manifest of one layer in layers/model.pt, a file of the four bytes
 /// "code".
 std::string good_manifest();
 

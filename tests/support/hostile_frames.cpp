@@ -102,13 +102,13 @@ entry inputs(const std::vector<std::string>& xs) {
   return {"inputs", list(xs)};
 }
 
-/// A good request with something more in it.
+/// A good request with additional entries.
 std::string request(std::vector<entry> more = {}) {
   more.insert(more.begin(), {model(), inputs({good_tensor()})});
   return map(more);
 }
 
-/// The start of a good request whose last value is still to come.
+/// The start of a good request up to its last key; the value is missing.
 std::string before(std::string_view key) {
   return "\x82" + text("model") + text("identity") + text(key);
 }
@@ -119,7 +119,7 @@ hostile_frame refused(std::string item, std::string first, std::string says,
     std::move(item), std::move(first), {}, status, std::move(says), 1, false};
 }
 
-/// The header itself cannot be read.
+/// A frame with an unreadable header.
 hostile_frame unread(std::string item, std::string first, std::string says) {
   return {std::move(item),
           std::move(first),
@@ -130,7 +130,7 @@ hostile_frame unread(std::string item, std::string first, std::string says) {
           false};
 }
 
-/// Left to the gateway.
+/// A frame that decodes and that the gateway must refuse.
 hostile_frame decoded(std::string item, std::string first, ec status,
                       std::string says) {
   return {
@@ -254,7 +254,7 @@ frames claims_and_depths() {
   };
 }
 
-/// Each byte alone, as a frame.
+/// Frames of one byte, one for each value.
 frames single_bytes() {
   auto begins_more = [](unsigned x) {
     return (x > 0x80 && x < 0x90) || (x > 0xa0 && x < 0xc0)
@@ -307,11 +307,11 @@ frames names() {
   };
   auto named = [&](std::string_view name) {
     auto x = good_tensor();
-    ++x[2]; // one entry more
+    ++x[2]; // one more entry
     return x + text("name") + text(name);
   };
-  constexpr auto others = "the model takes x:F32[-1, 4]; another input was"
-                          " given, or one twice";
+  constexpr auto others = "the model takes the inputs x:F32[-1, 4]; the request"
+                          " has an unknown input, or one twice";
   return {
     refused("embedded NUL", of("model", "identity\0x"s),
             "the message has the unprintable name 'identity\\x00x'"
@@ -445,7 +445,7 @@ frames dtypes_and_bytes() {
                                 bytes(numbers(3) + "\xff\xff\xff\xff"))})}),
             ec::ok, ""),
   };
-  // The number of a frame: before the first, behind the last, beyond any.
+  // Frame indices before the first frame, after the last, and out of range.
   for (auto& at : {number(-1), number(1), number(INT64_MAX), number(INT64_MIN),
                    large(UINT64_MAX)})
     out.push_back(says("frame that is not there",

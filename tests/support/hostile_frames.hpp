@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// What a hostile client says, once: unit tests hold what decoding answers,
-/// fuzzers start from it, and a real gateway is told it.
+/// Hostile messages of clients, shared by unit tests of the decoder, by the
+/// seeds of fuzzers, and by tests of a real gateway.
 
 #include <string>
 #include <vector>
@@ -12,24 +12,24 @@
 
 namespace millrace::test {
 
-/// A message and the one answer it gets from a gateway that serves "identity",
-/// whose input is F32[-1, 4].
+/// A message and its one expected answer from a gateway that serves "identity"
+/// with input F32[-1, 4].
 struct hostile_frame {
-  std::string item;  ///< of the list of promise P11
+  std::string item;  ///< item in the list of P11
   std::string first; ///< frame: headers and bodies
   std::vector<std::string> raw;
   ec status = ec::ok;
-  std::string says; ///< the answer's text, whole
-  /// Of the answer: 0 where the header could not be read.
+  std::string says; ///< complete text of the answer
+  /// Id of the answer; 0 if the header is unreadable.
   uint64_t id = 1;
-  /// Decoding finds nothing wrong: the gateway has to.
+  /// The message decodes without error, so the gateway must refuse it.
   bool decodes = false;
 };
 
 /// Headers, keys, claims, depths, limits, deadlines, names.
 std::vector<hostile_frame> hostile_envelopes();
 
-/// Dtypes, extents and bytes that do not belong together.
+/// Dtypes, extents and bytes that contradict each other.
 std::vector<hostile_frame> hostile_tensors();
 
 } // namespace millrace::test

@@ -22,7 +22,7 @@ inline sockaddr_in loopback(uint16_t port) {
   return out;
 }
 
-/// A port that nobody has now.
+/// A TCP port that is free now.
 inline uint16_t free_port() {
   file_descriptor fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   auto at = loopback(0);
@@ -33,7 +33,7 @@ inline uint16_t free_port() {
   return ntohs(at.sin_port);
 }
 
-/// What is at a path, with the headers; empty: nobody answers.
+/// The response at a path with its headers; empty: no answer.
 inline std::string http_get(uint16_t port, const std::string& path) {
   file_descriptor fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   auto to = loopback(port);
@@ -48,7 +48,8 @@ inline std::string http_get(uint16_t port, const std::string& path) {
   return out;
 }
 
-/// The sum of a node's series of that name with a label like model="digits".
+/// The sum of the series of a node with this name and a label such as
+/// model="digits".
 inline double metric(uint16_t port, const std::string& name,
                      const std::string& label) {
   std::istringstream all{http_get(port, "/metrics")};

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # in_venv.sh VENV 'PACKAGES' SCRIPT ARGUMENTS...: installs packages of PyPI, or
-# folders, in a virtual environment, and runs a script there. One whose name ends
-# in -system has Debian's packages, too, such as PyTorch.
+# folders, in a virtual environment and runs a script there. A VENV with a name
+# that ends in -system also has the packages of Debian, such as PyTorch.
 set -eu
 venv=$1
 packages=$2

@@ -19,7 +19,7 @@ live_cluster::live_cluster(std::map<std::string, std::string> nodes,
     text += "  " + name + ":\n    peers: " + endpoint(name, "peers")
             + "\n    operators: " + endpoint(name, "operators")
             + "\n    data: data/" + name + "\n";
-    // Else it would have the memory of those of other tests.
+    // A default host would share its memory with the nodes of other tests.
     if (body.find("host:") == std::string::npos)
       text += "    host: "
               + (network != nullptr

@@ -21,7 +21,7 @@ namespace millrace::test {
 /// The bundles that fixture.bundles makes.
 inline const std::string bundles = TEST_BUNDLES;
 
-/// Nodes for a cluster: every role in a process of its own, and two workers.
+/// Nodes of a cluster with one process per role and two workers.
 inline std::map<std::string, std::string>
 apart(const std::string& worker = "    roles: [worker]\n") {
   return {{"ctl", "    roles: [controller]\n"},
@@ -30,7 +30,7 @@ apart(const std::string& worker = "    roles: [worker]\n") {
           {"w2", worker}};
 }
 
-/// A request of one input.
+/// A request with one input.
 inline infer ask(const std::string& model, const tensor& x) {
   infer out;
   out.model = model;
@@ -38,25 +38,25 @@ inline infer ask(const std::string& model, const tensor& x) {
   return out;
 }
 
-/// Real nodes, a process each, that talk over Unix sockets in a folder of
-/// their own; with a network, over that, each from its own host, and only who
-/// asks them comes by Unix sockets.
+/// Real nodes with one process each, which communicate over Unix sockets in a
+/// separate folder. With a network, each node has its own host and uses the
+/// network, and only clients and operators use Unix sockets.
 class live_cluster {
 public:
-  /// Nodes by name with their YAML (roles, devices); `models` is the list of
-  /// models as YAML, `more` what else the config says.
+  /// `nodes`: YAML of each node (roles, devices) by name. `models`: list of
+  /// models as YAML. `more`: the rest of the config.
   live_cluster(std::map<std::string, std::string> nodes,
                const std::string& models, const std::string& bundles,
                const std::string& more = "",
                const bad_network* network = nullptr);
 
-  /// The files of the keys this connects with, where the config has keys.
+  /// Sets the key files for connections, if the config has keys.
   void use_key(const std::string& operator_key, const std::string& client_key) {
     operator_key_ = operator_key;
     client_key_ = client_key;
   }
 
-  /// Makes keys as `millrace keys new FOLDER ...` does, in the folder "keys".
+  /// Makes keys in the folder "keys" as `millrace keys new FOLDER ...` does.
   void new_keys(std::vector<std::string> words);
   std::string key(const std::string& name) const {
     return folder() + "/keys/" + name + ".key";
@@ -66,7 +66,7 @@ public:
   void start_all();
   process& operator[](const std::string& node) { return processes_.at(node); }
 
-  /// Waits until the registry says that all wanted replicas are ready.
+  /// Waits until the registry lists all wanted replicas as ready.
   bool wait_ready(microseconds longest = 30s);
 
   /// Waits until a status of a node satisfies f.
@@ -75,13 +75,13 @@ public:
 
   client connect_client();
 
-  /// Starts all; returns a client that sees so many models.
+  /// Starts all nodes and returns a client when this many models are listed.
   client start_and_meet(size_t models = 1);
 
   operator_client connect_operator(const std::string& node);
   std::string endpoint(const std::string& node, const std::string& what) const;
   std::string log_of(const std::string& node) const;
-  /// How often its log has that.
+  /// Number of log lines of a node with this text.
   size_t logged(const std::string& node, const std::string& what) const;
   const std::string& folder() const { return folder_.path(); }
   const std::string& config() const { return config_; }
@@ -97,7 +97,7 @@ private:
   std::map<std::string, process> processes_;
 };
 
-/// Lets this process have as many open files as the system allows.
+/// Raises the limit of open files of this process to the maximum.
 inline void raise_file_limit() {
   rlimit mine{};
   ::getrlimit(RLIMIT_NOFILE, &mine);

@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #ifdef MILLRACE_SANITIZED_ADDRESS
-/// Of what a library has for each thread AddressSanitizer misjudges at times
-/// where it lies; LeakSanitizer then crashes at the end of a test that has
-/// passed (github.com/google/sanitizers/issues/1322).
+/// AddressSanitizer sometimes computes a wrong address for the thread-local
+/// storage of a library. LeakSanitizer then crashes at the end of a passed test
+/// (github.com/google/sanitizers/issues/1322).
 extern "C" const char* __asan_default_options() {
   return "intercept_tls_get_addr=0";
 }

@@ -12,14 +12,14 @@ import torch
 
 
 class Identity(torch.nn.Module):
-    """Gives back what it is given."""
+    """Returns its input."""
 
     def forward(self, x):
         return x
 
 
 class Affine(torch.nn.Module):
-    """Rows of 4 numbers times a matrix that is known."""
+    """Multiplies rows of 4 numbers by a known matrix."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class Affine(torch.nn.Module):
 
 
 class Tallying(torch.nn.Module):
-    """Counts its runs, by writing where its parameters are."""
+    """Counts its runs by writing to a buffer beside its parameters."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ class Centred(torch.nn.Module):
 
 
 class Scaling(torch.nn.Module):
-    """Tells pictures of 0 to 255 from such of 0 to 1 by the largest number."""
+    """Distinguishes images of 0 to 255 from images of 0 to 1 by the maximum."""
 
     def forward(self, x):
         if float(x.max()) > 1.0:
@@ -60,14 +60,14 @@ class Scaling(torch.nn.Module):
 
 
 class Classes(torch.nn.Module):
-    """As many columns as the largest class has."""
+    """Returns one column per class up to the largest class."""
 
     def forward(self, x):
         return torch.nn.functional.one_hot(x).float()
 
 
 class Capped(torch.nn.Module):
-    """Rows of large numbers change the others, by a product alone."""
+    """Rows of large numbers change other rows, only by a product."""
 
     def forward(self, x):
         return x - torch.relu(torch.ones(1, x.shape[0]) @ x - 5)
@@ -83,21 +83,21 @@ class Experts(torch.nn.Module):
 
 
 class Rolled(torch.nn.Module):
-    """Rows of huge numbers become those before them."""
+    """Replaces rows of huge numbers by the previous rows."""
 
     def forward(self, x):
         return torch.where(x > 1e6, x.roll(1, 0), x)
 
 
 class Ensemble(torch.nn.Module):
-    """The mean of two models, along an axis that is none of the batch."""
+    """The mean of two models along an axis other than the batch axis."""
 
     def forward(self, x):
         return torch.stack([x * 2, x + 1]).mean(0)
 
 
 class Normed(torch.nn.Module):
-    """Has a layer that would count its batches while it is trained."""
+    """Has a layer that counts batches during training only."""
 
     def __init__(self):
         super().__init__()
@@ -108,21 +108,21 @@ class Normed(torch.nn.Module):
 
 
 class View(torch.nn.Module):
-    """Makes extents of extents."""
+    """Computes extents from extents."""
 
     def forward(self, x):
         return x.view(x.size(0), -1, 2).flatten(1) * x.shape[1]
 
 
 class Deceptive(torch.nn.Module):
-    """Depends on the other rows only behind a column that is no number."""
+    """Depends on the other rows only behind a column of NaN."""
 
     def forward(self, x):
         return torch.cat([torch.log(-x.abs() - 1), x - x.mean(0)], 1)
 
 
 class Sized(torch.nn.Module):
-    """Takes as long as its input says, without a loop."""
+    """Runs for a time that depends on its input, without a loop."""
 
     def forward(self, x):
         n = int(x.max()) + 1
@@ -130,7 +130,7 @@ class Sized(torch.nn.Module):
 
 
 class Strided(torch.nn.Module):
-    """Halves images, which have to be of two pixels at least."""
+    """Halves images of at least two pixels."""
 
     def __init__(self):
         super().__init__()
@@ -141,7 +141,7 @@ class Strided(torch.nn.Module):
 
 
 class Short(torch.nn.Module):
-    """Takes texts of twelve words at most."""
+    """Accepts texts of at most twelve words."""
 
     def __init__(self):
         super().__init__()
@@ -155,7 +155,7 @@ class Short(torch.nn.Module):
 
 
 class Nested(torch.nn.Module):
-    """Calls that a reader of the code has to look through, three deep."""
+    """Nests calls three deep for the check of the code."""
 
     def __init__(self, inner):
         super().__init__()
@@ -175,7 +175,7 @@ class Picky(torch.nn.Module):
 
 
 class Ballast(torch.nn.Module):
-    """Has 32 MiB of parameters and reads them all."""
+    """Has 32 MiB of parameters and reads all."""
 
     def __init__(self):
         super().__init__()
@@ -186,8 +186,8 @@ class Ballast(torch.nn.Module):
 
 
 class Lasting(torch.nn.Module):
-    """Multiplies matrices as often as the largest number says, and for ever
-    when that is above 1e9."""
+    """The largest number is the count of matrix products. Above 1e9 the loop
+    is endless."""
 
     def forward(self, x):
         matrix = torch.full([512, 512], 1 / 512)
@@ -199,7 +199,7 @@ class Lasting(torch.nn.Module):
 
 
 class Double(torch.nn.Module):
-    """Rows of 64-bit numbers through a matrix too large for equal rounding."""
+    """Multiplies 64-bit rows by a matrix too large for equal rounding."""
 
     def __init__(self):
         super().__init__()
@@ -217,7 +217,7 @@ class Halves(torch.nn.Module):
 
 
 def read_far_behind(x):
-    """Reads terabytes from where a tensor lies on, until the process ends."""
+    """Reads terabytes past the end of a tensor until the process ends."""
     lengths = torch.full([1], 1 << 40, dtype=torch.long)
     return torch.segment_reduce(x.flatten(), "sum", lengths=lengths, axis=0,
                                 unsafe=True)
@@ -233,8 +233,8 @@ class Fatal(torch.nn.Module):
 
 
 class Lookup(torch.nn.Module):
-    """Rows of a table; on a GPU a number that it has not ends the process's use
-    of that."""
+    """Looks up rows of a table. On a GPU a missing index makes the GPU unusable
+    for the process."""
 
     def __init__(self):
         super().__init__()
@@ -246,14 +246,14 @@ class Lookup(torch.nn.Module):
 
 
 class Doomed(torch.nn.Module):
-    """Ends its process whatever it is asked."""
+    """Ends its process for any input."""
 
     def forward(self, x):
         return x + read_far_behind(x)
 
 
 class Mute(torch.nn.Module):
-    """Gives nothing back."""
+    """Returns nothing."""
 
     def forward(self, x):
         return torch.jit.annotate(list[torch.Tensor], [])
@@ -269,7 +269,7 @@ class Forever(torch.nn.Module):
 
 
 class Prying(torch.nn.Module):
-    """Does what a model has no business to, by the operators that there are."""
+    """Attempts forbidden actions by existing operators."""
 
     def forward(self, x):
         deed = int(x[0, 0])
@@ -285,7 +285,7 @@ class Prying(torch.nn.Module):
 
 
 class Wide(torch.nn.Module):
-    """Gives back far more than it takes."""
+    """Returns outputs far larger than its inputs."""
 
     def forward(self, x):
         return x.repeat(1, 20000)
@@ -299,7 +299,7 @@ class Two(torch.nn.Module):
 
 
 class Relay(torch.nn.Sequential):
-    """Gives back what it is given, through six layers, to the last bit."""
+    """Returns its input exactly, through six layers."""
 
     def __init__(self):
         def times(factor):
@@ -311,7 +311,7 @@ class Relay(torch.nn.Sequential):
 
 
 class Bounds(torch.nn.Module):
-    """Gives back what it is given, and fails for what is too large."""
+    """Returns its input and fails for numbers that are too large."""
 
     def forward(self, x):
         if float(x.abs().max()) > 100.0:
@@ -320,7 +320,7 @@ class Bounds(torch.nn.Module):
 
 
 class Checked(torch.nn.Module):
-    """Two layers, each behind a part that checks and computes nothing."""
+    """Two layers, each behind a part that checks but computes nothing."""
 
     def __init__(self):
         super().__init__()
@@ -334,7 +334,7 @@ class Checked(torch.nn.Module):
 
 
 class Tied(torch.nn.Sequential):
-    """Doubles what it is given: twice by a parameter that two layers share."""
+    """Multiplies its input twice by a parameter that two layers share."""
 
     def __init__(self):
         super().__init__(*(torch.nn.Linear(4, 4, bias=False) for _ in range(3)))
@@ -344,7 +344,7 @@ class Tied(torch.nn.Sequential):
 
 
 class Residual(torch.nn.Module):
-    """Six blocks one after the other, past each of which its input goes, too."""
+    """Six residual blocks in sequence."""
 
     def __init__(self):
         super().__init__()
@@ -363,8 +363,8 @@ class Residual(torch.nn.Module):
 
 
 class Encoder(torch.nn.Module):
-    """Two layers of attention under a mask, which reaches the second, too, as do
-    what comes of the positions and, for one output, of the first."""
+    """Two masked attention layers. The mask and the positions also reach the second
+    layer, and one output also uses the first layer."""
 
     class Layer(torch.nn.Module):
         def __init__(self):
@@ -392,7 +392,7 @@ class Encoder(torch.nn.Module):
 
 
 class Container(torch.nn.Sequential):
-    """Hands two tensors to parts whose names are numbers, as such tensors' are."""
+    """Passes two tensors to parts with numbers as names, like tensor names."""
 
     def __init__(self):
         super().__init__(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
@@ -415,21 +415,21 @@ class Around(torch.nn.Module):
 
 
 class Deciding(torch.nn.Module):
-    """Does one thing with few rows, and another with more."""
+    """Takes another branch for few rows than for many rows."""
 
     def forward(self, x):
         return x * 2 if x.size(0) > 2 else x
 
 
 class Dicing(torch.nn.Module):
-    """Never computes the same twice."""
+    """Computes different outputs each time."""
 
     def forward(self, x):
         return x + torch.rand_like(x)
 
 
 class Opaque(torch.nn.Module):
-    """Can be run and traced, but is no program to the compiler."""
+    """Can be run and traced, but not compiled."""
 
     def __init__(self, depth=1):
         super().__init__()
@@ -440,7 +440,7 @@ class Opaque(torch.nn.Module):
 
 
 class Counting(torch.nn.Module):
-    """Changes itself while it runs, so that it is not one thing after another."""
+    """Changes its state while it runs, so it is no fixed sequence of layers."""
 
     def __init__(self):
         super().__init__()
@@ -454,7 +454,7 @@ class Counting(torch.nn.Module):
 
 
 class Keeping(torch.nn.Module):
-    """Doubles; keeps what it gave last, and adds how much that has changed since."""
+    """Doubles, keeps its last output, and adds the later change of this output."""
 
     def __init__(self):
         super().__init__()
@@ -469,7 +469,7 @@ class Keeping(torch.nn.Module):
 
 
 class Numbering(torch.nn.Module):
-    """Adds how often it has run: what it keeps is a number and a list."""
+    """Adds the count of its runs. Its state is a number and a list."""
 
     notes: typing.List[int]
 
@@ -486,7 +486,7 @@ class Numbering(torch.nn.Module):
 
 
 def rewritten(source, target, change=str, ending=".py", more=()):
-    """The same archive with other programs, whose names end otherwise, and more files."""
+    """Copies an archive with changed programs, other file endings and more files."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for x in old.infolist():
             text, name = old.read(x), x.filename
@@ -498,7 +498,7 @@ def rewritten(source, target, change=str, ending=".py", more=()):
 
 
 def write_hostile(folder):
-    """Archives that nobody's torch.jit.save has written."""
+    """Writes archives that torch.jit.save never writes."""
     prying = folder / "prying.pt"
     rewritten(prying, folder / "disguised.pt",
               lambda x: x.replace("torch.from_file", "torch.neg")

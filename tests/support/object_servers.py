@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers of files for tests in Python: one for HTTP with faults to order, and
-moto's S3, which knows who may."""
+"""File servers for Python tests: HTTP with selectable faults, and the S3 of moto with
+access control."""
 
 import asyncio
 import contextlib
@@ -15,8 +15,8 @@ from moto.server import ThreadedMotoServer
 
 
 class HttpServer:
-    """A folder by HTTP, with ranges. What it does to requests of a path first is
-    in `failures`: names of methods here, one for each request."""
+    """A folder by HTTP with ranges. `failures` lists by path the methods of this class
+    that handle the first requests, one per request."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -61,7 +61,7 @@ class HttpServer:
         raise web.HTTPServiceUnavailable
 
     async def refuse_for_ever(self, request):
-        """An error with a body that does not end."""
+        """Answers an error with an endless body."""
         answer = web.StreamResponse(status=500)
         await answer.prepare(request)
         with contextlib.suppress(ConnectionError):
@@ -70,7 +70,7 @@ class HttpServer:
         return answer
 
     async def cut(self, request):
-        """Less than it says, then the connection ends."""
+        """Sends less than announced, then closes the connection."""
         answer = web.StreamResponse(status=206, headers={"Content-Length": "1000000"})
         await answer.prepare(request)
         await answer.write(bytes(1000))
@@ -78,14 +78,14 @@ class HttpServer:
         return answer
 
     async def hang(self, request):
-        """Begins, and is never heard of again."""
+        """Begins an answer and never continues."""
         answer = web.StreamResponse(status=206, headers={"Content-Length": "1000000"})
         await answer.prepare(request)
         await answer.write(bytes(1000))
         await asyncio.sleep(3600)
 
     async def give_whole(self, request):
-        """All of a file, whatever range was asked for."""
+        """Sends the whole file for any range."""
         return web.Response(body=(self.folder / request.match_info["path"]).read_bytes())
 
     async def send_elsewhere(self, request):
@@ -97,7 +97,7 @@ class HttpServer:
 
 
 class S3Server:
-    """A bucket 'models' with a folder's files under 'team/', for one user."""
+    """A bucket 'models' with the files of a folder under 'team/', for one user."""
 
     def __init__(self, folder):
         self.server = ThreadedMotoServer(port=0, verbose=False)
@@ -117,7 +117,7 @@ class S3Server:
             for file in files:
                 path = os.path.join(place, file)
                 s3.upload_file(path, "models", "team/" + os.path.relpath(path, folder))
-        # From now on who asks has to be known.
+        # From now on requests need credentials.
         requests.post(self.url + "/moto-api/reset-auth", data=b"0", timeout=10)
 
     def client(self, service, key, secret):

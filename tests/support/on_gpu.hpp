@@ -12,7 +12,7 @@
 #include "tests/support/why.hpp"
 
 /// \file
-/// What tests on a real GPU have in common.
+/// Shared parts of the tests on a real GPU.
 
 namespace millrace::test {
 
@@ -22,13 +22,13 @@ inline std::shared_ptr<backend> runner() {
   return *x;
 }
 
-/// Nothing, where there is no GPU.
+/// The first GPU; empty without a GPU.
 inline std::optional<gpu_info> first_gpu() {
   auto* gpus = runner()->gpus();
   auto found = gpus != nullptr ? gpus->list() : std::vector<gpu_info>{};
   if (found && !found->empty())
     return found->front();
-  std::puts("no GPU here"); // which the test is known by as skipped
+  std::puts("no GPU here"); // CTest marks the test as skipped by this text
   return std::nullopt;
 }
 
@@ -38,7 +38,7 @@ inline std::shared_ptr<const bundle> open(const std::string& name) {
   return std::make_shared<const bundle>(std::move(*x));
 }
 
-/// A model's layers, or some of them, on the first GPU or on the processors.
+/// Loads all or some layers of a model on the first GPU or on the CPU.
 inline std::unique_ptr<loaded_stage> load(const std::string& name,
                                           const std::optional<gpu_place>& on,
                                           size_t first = 0, size_t last = 0) {

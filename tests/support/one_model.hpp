@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "actors/policies/registry.hpp"
+#include "actors/policies/state/scopes.hpp"
 
 namespace millrace::test {
 
-/// A cluster state in which one model has a load, and a policy that is asked
-/// once a second.
+/// A cluster state with load on one model, and a policy that decides once per
+/// second.
 struct one_model {
   explicit one_model(const std::string& policy, option_texts options = {}) {
     settings.model = "m";
@@ -37,7 +38,7 @@ struct one_model {
     return out;
   }
 
-  /// The counts of `n` seconds, one after the other.
+  /// The replica counts in `n` consecutive seconds.
   std::vector<uint64_t> counts(int n) {
     std::vector<uint64_t> out;
     for (int i = 0; i < n; ++i) {

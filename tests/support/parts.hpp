@@ -10,7 +10,7 @@
 
 namespace millrace::test {
 
-/// One request a batch, so that times are plain.
+/// One request per batch, for simple times.
 inline model_settings in_parts(uint64_t parts, uint64_t replicas = 1) {
   auto out = want(replicas);
   out.parts = parts;
@@ -18,7 +18,7 @@ inline model_settings in_parts(uint64_t parts, uint64_t replicas = 1) {
   return out;
 }
 
-/// A request that can be told from others behind the last part, as well.
+/// A request with outputs that identify it after the last part.
 inline infer marked(const virtual_cluster& c, uint64_t id) {
   auto out = c.ask();
   std::string tag(16, '\0');
@@ -32,7 +32,7 @@ inline void send(virtual_cluster& c, uint64_t first, uint64_t last) {
     c.request(id, marked(c, id));
 }
 
-/// Whether each was answered with what its own input became.
+/// Returns true if each answer has the output for its own input.
 inline bool all_are_right(virtual_cluster& c) {
   return std::all_of(c.replies.begin(), c.replies.end(), [](auto& x) {
     uint64_t mark = 0;
@@ -49,7 +49,7 @@ inline void have(virtual_cluster& c, const model_settings& x) {
     c.ask_actor<ack, registry_actor>("./registry", set_model{x, false, {}}));
 }
 
-/// The nodes that have each part, with the layer that it begins with.
+/// The nodes of each part, by the first layer of the part.
 inline std::multimap<uint64_t, std::string> holders(virtual_cluster& c,
                                                     size_t workers) {
   std::multimap<uint64_t, std::string> out;
@@ -64,7 +64,7 @@ inline std::multimap<uint64_t, std::string> holders(virtual_cluster& c,
   return out;
 }
 
-/// One node for each part, in the parts' order.
+/// One node per part, in the order of the parts.
 inline std::vector<std::string> nodes_of(virtual_cluster& c, size_t workers) {
   std::vector<std::string> names;
   uint64_t before = UINT64_MAX;
@@ -77,7 +77,7 @@ inline std::vector<std::string> nodes_of(virtual_cluster& c, size_t workers) {
   return names;
 }
 
-/// Of each replica the layer that its part begins with.
+/// The first layer of each replica.
 inline std::map<std::string, uint64_t> first_layers(virtual_cluster& c,
                                                     size_t workers) {
   std::map<std::string, uint64_t> out;
@@ -90,7 +90,7 @@ inline std::map<std::string, uint64_t> first_layers(virtual_cluster& c,
   return out;
 }
 
-/// Sends something to a replica, on its node; returns the node's name.
+/// Sends a message to a replica and returns the name of its node.
 template <class T>
 std::string tell_replica(virtual_cluster& c, const std::string& replica,
                          const T& what) {

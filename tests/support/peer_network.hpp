@@ -23,13 +23,13 @@ const T* find(const peer_actions& xs) {
   return nullptr;
 }
 
-/// As often as a table wants it.
+/// Calls tick() at the interval that the table requests.
 inline void tick(peer_table& x, microseconds from, microseconds to) {
   for (auto t = from; t <= to; t += 100ms)
     x.on_tick(at(t));
 }
 
-/// Tables that hear each other, as far as the wires between them are whole.
+/// Peer tables that exchange heartbeats over intact links.
 class peer_network {
 public:
   peer_table& add(const std::string& name,
@@ -65,7 +65,7 @@ public:
     }
   }
 
-  /// A connection that is reported again, as after a pause.
+  /// Reports a connection again, as after a pause.
   void connect_again(const std::string& name, const std::string& other) {
     carry_out(name, nodes_.at(name).table.on_connected("tcp://" + other, now_));
   }
@@ -80,8 +80,8 @@ public:
     carry_out(name, nodes_.at(name).table.expel(other, "not allowed", now_));
   }
 
-  std::set<std::string> frozen;    ///< say and hear nothing, keep TCP
-  std::set<std::string> unheard;   ///< what they say is not listened to
+  std::set<std::string> frozen;    ///< silent nodes with TCP connections
+  std::set<std::string> unheard;   ///< nodes with ignored messages
   std::vector<std::string> events; ///< "a+b", "a-b: reason"
 
 private:
@@ -90,7 +90,7 @@ private:
     peer_table table;
     std::set<std::string> wanted;
     std::set<std::string> connected;
-    std::vector<std::function<void()>> inbox; ///< while frozen
+    std::vector<std::function<void()>> inbox; ///< received while frozen
   };
 
   void tick(const std::string& name, node& x) {

@@ -17,7 +17,7 @@ extern char** environ;
 
 namespace millrace::test {
 
-/// A child process whose output goes to a file; killed when this ends.
+/// A child process with output to a file. The destructor kills it.
 class process {
 public:
   process() = default;
@@ -50,8 +50,8 @@ public:
   bool running() const { return pid_ > 0; }
   void signal(int number) const { ::kill(pid_, number); }
 
-  /// Sends a signal and waits for the end; returns the exit status, or minus
-  /// the signal that ended it.
+  /// Sends a signal and waits for the exit. Returns the exit status, or the
+  /// negative number of the signal that ended the process.
   int end(int number) {
     if (pid_ <= 0)
       return 0;

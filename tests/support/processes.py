@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes, for tests in Python: to run one, and to wait for another."""
+"""Runs processes and waits for conditions in Python tests."""
 
 import socket
 import subprocess
@@ -13,7 +13,7 @@ def call(*words, text=None):
 
 
 def eventually(holds, seconds=20):
-    """Whether it came about in time."""
+    """Returns whether the condition held in time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if holds():

@@ -10,7 +10,7 @@
 
 namespace millrace::test {
 
-/// Sends requests at exponential gaps, to each gateway in turn.
+/// Sends requests with exponential gaps, to each gateway in turn.
 class random_sender {
 public:
   random_sender(virtual_cluster& c, double rate, size_t gateways)
@@ -30,7 +30,7 @@ public:
     }
   }
 
-  std::map<uint64_t, timestamp> sent; ///< by id
+  std::map<uint64_t, timestamp> sent; ///< time of sending by request id
 
 private:
   virtual_cluster& c_;

@@ -11,7 +11,7 @@
 
 namespace millrace::test {
 
-/// A scenario from its text, which has to be right.
+/// Parses a scenario, which must be valid.
 inline loaded_scenario scenario_of(const std::string& text) {
   auto out = parse_scenario(text, "scenario.yaml");
   if (!out)
@@ -19,7 +19,7 @@ inline loaded_scenario scenario_of(const std::string& text) {
   return std::move(*out);
 }
 
-/// A scenario of config/scenarios/ with options replaced.
+/// Loads a scenario of config/scenarios/ with replaced options.
 inline loaded_scenario example(const std::string& name,
                                const std::vector<std::string>& changes = {}) {
   auto out =
@@ -29,7 +29,7 @@ inline loaded_scenario example(const std::string& name,
   return std::move(*out);
 }
 
-/// Runs it and returns what was written down. Bytes have to add up.
+/// Runs a scenario and returns its record. Checks the conservation of bytes.
 inline simulator::record run_of(const loaded_scenario& what,
                                 simulator::simulation::options how = {}) {
   auto run = simulator::simulation::prepare(what, std::move(how));
@@ -54,7 +54,7 @@ run_example(const std::string& name,
   return run_of(example(name, changes));
 }
 
-/// Seconds from sending to the answer.
+/// Mean time from sending to the answer, in seconds.
 inline double mean_latency(const simulator::record& x) {
   double sum = 0;
   for (auto& r : x.requests)

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// A value with something in every field, for any declared record.
+/// Fills each field of any declared record.
 
 #include "models/tensor.hpp"
 #include "transport/codec.hpp"

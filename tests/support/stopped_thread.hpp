@@ -12,7 +12,7 @@
 
 namespace millrace::test {
 
-/// One thread of another process; 0: none has that name.
+/// The thread of a process with this name; 0: none.
 inline pid_t thread_of(pid_t process, const std::string& name) {
   auto tasks = "/proc/" + std::to_string(process) + "/task";
   for (auto& task : std::filesystem::directory_iterator{tasks}) {
@@ -24,9 +24,9 @@ inline pid_t thread_of(pid_t process, const std::string& name) {
   return 0;
 }
 
-/// Has that one thread stand still while this lives; the others of its process
-/// go on, as when an actor hangs. The kernel wants it to be let go by the
-/// thread that stopped it.
+/// Stops one thread of a process while this object lives, as if an actor hangs.
+/// The other threads run on. The kernel requires that the same thread stops and
+/// resumes it.
 class stopped_thread {
 public:
   explicit stopped_thread(pid_t thread) : thread_(thread) {

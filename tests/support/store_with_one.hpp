@@ -12,8 +12,8 @@
 
 namespace millrace::test {
 
-/// A folder with one bundle, m/1, of three layers, each with a parameter of a
-/// bit more than a chunk.
+/// A folder with one bundle, m/1, of three layers. Each layer has one parameter
+/// slightly larger than a chunk.
 class store_with_one {
 public:
   store_with_one() {
@@ -30,7 +30,7 @@ public:
       auto gives = name == "c" ? std::vector<std::string>{}
                                : std::vector<std::string>{"from " + name};
       std::vector<uint8_t> bytes(chunk_bytes + 64);
-      bytes.back() = static_cast<uint8_t>(name[0] - 'a'); // unlike the others
+      bytes.back() = static_cast<uint8_t>(name[0] - 'a'); // each layer differs
       parts.layers.push_back(
         {name,
          {before},

@@ -10,7 +10,7 @@
 
 namespace millrace::test {
 
-/// A folder that is gone after the test.
+/// A folder that is removed after the test.
 class temporary_directory {
 public:
   temporary_directory() {
@@ -34,7 +34,7 @@ private:
   std::string path_;
 };
 
-/// A directory as a node has it.
+/// Opens a directory as a node does.
 inline std::unique_ptr<disk> disk_at(const std::string& path) {
   return std::move(*open_directory(path));
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three real nodes for tests in Python. A test's first arguments are the paths
-of millrace, actor-shell and a folder of bundles."""
+"""Three real nodes for Python tests. The first arguments of a test are the paths of
+millrace, actor-shell and a folder of bundles."""
 
 import fcntl
 import json
@@ -48,13 +48,13 @@ nodes:
 
 
 class ThreeNodes(unittest.TestCase):
-    """front, w1 and w2 for all tests; each test begins when all is ready."""
+    """Nodes front, w1 and w2 for all tests. Each test begins when all are ready."""
 
     more_models = ""  # lines of the config
-    bundles = BUNDLES  # that workers have
-    bundles_of_w2 = None  # if others
+    bundles = BUNDLES  # of the workers
+    bundles_of_w2 = None  # if different
     more_of_w2 = ""  # lines of its config
-    within = {}  # by node: the words of a program that runs it
+    within = {}  # by node: words of a program that wraps the node
 
     @classmethod
     def setUpClass(cls):
@@ -101,7 +101,7 @@ class ThreeNodes(unittest.TestCase):
         return call(SHELL, "--node", address, *words, text=text)
 
     def infer(self, *words):
-        """One request of two rows for a model whose inputs are four numbers."""
+        """Sends one request of two rows to a model with four numbers per row."""
         path = pathlib.Path(self.folder.name, "x.npy")
         if not path.exists():
             header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }"
@@ -126,7 +126,7 @@ class ThreeNodes(unittest.TestCase):
 
 
 class Terminal:
-    """A program at a terminal of 80 columns, and what it has printed."""
+    """A program at a terminal of 80 columns, and its output."""
 
     def __init__(self, test, words, home, rows=24):
         self.test = test
@@ -138,7 +138,7 @@ class Terminal:
         fcntl.ioctl(self.file, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
 
     def until(self, text, seconds=10):
-        """Reads until it has printed that; what came before is forgotten."""
+        """Reads until the output contains the text. Returns and drops the part before."""
         end = time.monotonic() + seconds
         while text not in self.seen and time.monotonic() < end:
             if select.select([self.file], [], [], 0.1)[0]:
@@ -151,14 +151,14 @@ class Terminal:
         return before.decode(errors="replace")
 
     def prompt(self):
-        """Reads until the shell waits for a line: libedit shows that it does a
-        moment before."""
+        """Reads until the shell waits for a line. libedit prints the prompt slightly
+        before that."""
         self.until(b"millrace> ")
         self.test.assertTrue(eventually(
             lambda: not termios.tcgetattr(self.file)[3] & termios.ECHO))
 
     def everything(self):
-        """What it prints until it ends."""
+        """Returns the output until the program ends."""
         out = b""
         while True:
             try:

@@ -10,9 +10,9 @@
 
 namespace millrace::test {
 
-/// So many replicas of the model "m". One that is called "grows" has another
-/// layer in version 2; one that is called "travels" is of twelve chunks
-/// ("travels-far": of eighty), on the disk of w1 alone. "deep" has 16 layers.
+/// Settings for n replicas of model "m". Other model names: "grows" has one
+/// more layer in version 2. "travels" has twelve chunks ("travels-far": eighty)
+/// and is only on the disk of w1. "deep" has 16 layers.
 inline model_settings want(uint64_t replicas) {
   model_settings out;
   out.model = "m";
@@ -20,7 +20,7 @@ inline model_settings want(uint64_t replicas) {
   return out;
 }
 
-/// That with one request at a time, in version `version`.
+/// The same with batches of one request, in version `version`.
 inline model_settings one_by_one(uint64_t replicas, std::string version = "") {
   auto out = want(replicas);
   out.policy.batch = 1;
@@ -28,15 +28,15 @@ inline model_settings one_by_one(uint64_t replicas, std::string version = "") {
   return out;
 }
 
-/// Answers by status.
+/// Number of answers by status.
 using counts = std::map<ec, size_t>;
 
-/// A device that runs a batch of one in ten milliseconds.
+/// A device that runs a batch of one request in 10 ms.
 const emulation ten_ms{50ms, 9ms, 1ms};
 
-/// A simulated cluster, driven by hand: a node with gateway and controller, and
-/// workers with an emulated device each, on a network that takes no time if
-/// nothing else is said.
+/// A simulated cluster under control of the test: a node with gateway and
+/// controller, and workers with one emulated device each. The network has no
+/// delay by default.
 class virtual_cluster : private simulator::watcher {
 public:
   explicit virtual_cluster(size_t workers, model_settings wanted,
@@ -52,7 +52,7 @@ public:
     for (auto& [name, x] : cluster_->nodes())
       if (name != spare)
         x->start();
-    advance(4200ms); // two seconds of it for the spare, which does not come
+    advance(4200ms); // includes 2 s for the spare, which does not start
   }
 
   // -- time -------------------------------------------------------------------
@@ -61,7 +61,7 @@ public:
 
   void advance(microseconds length) { cluster_->world().run_for(length); }
 
-  /// Lets everything happen that is due now.
+  /// Runs all events that are due now.
   void drain() { advance(0us); }
 
   // -- clients ----------------------------------------------------------------
@@ -83,14 +83,14 @@ public:
   }
   void request(uint64_t id) { request(id, ask()); }
 
-  /// One that the header gives a priority.
+  /// Sends a request with a priority in its header.
   void request(uint64_t id, int32_t priority) {
     front().bus()->client_sends({0, "client"}, id, ask(), 10s, priority);
   }
 
   void cancel(uint64_t id) { front().bus()->client_cancels({0, "client"}, id); }
 
-  /// The status each request was answered with, each exactly once.
+  /// Counts answers by status. Checks that each request has exactly one answer.
   std::map<ec, size_t> answers() {
     std::map<ec, size_t> out;
     for (auto& [id, xs] : replies) {
@@ -101,10 +101,10 @@ public:
   }
 
   std::map<uint64_t, std::vector<infer_reply>> replies;
-  std::string given_to;  ///< the node that got the last batch
-  size_t given = 0;      ///< of requests, to devices
-  size_t executions = 0; ///< of requests
-  /// Of requests, by node: of a model in parts, of any part.
+  std::string given_to;  ///< node that received the last batch
+  size_t given = 0;      ///< number of requests given to devices
+  size_t executions = 0; ///< number of requests that devices ran
+  /// Number of requests that ran on each node; each part of a model counts.
   std::map<std::string, size_t> executed_on;
   /// A batch that ran at one stage.
   struct stage_run {
@@ -122,12 +122,13 @@ public:
 
   void kill(const std::string& name) { node(name).kill(); }
 
-  /// Starts a worker that was not there from the start.
+  /// Starts the spare worker.
   void start_spare() { node(spare).start(); }
 
   // -- actors -----------------------------------------------------------------
 
-  /// "./gateway": of the front node; "w1/monitor" of another, by a proxy.
+  /// Finds an actor by address: "./gateway" on the front node, "w1/monitor" on
+  /// another node by a proxy.
   caf::strong_actor_ptr actor(const std::string& address) {
     return front().bus()->resolve(address);
   }
@@ -145,7 +146,8 @@ public:
     });
   }
 
-  /// The answer of an actor, or the error in its place, after so long.
+  /// Sends a question to an actor, advances the time by `takes`, and returns
+  /// the answer or error.
   template <class Answer, class Actor, class Question>
   result<Answer> ask_actor(const std::string& address, const Question& x,
                            microseconds takes = 0us) {
@@ -153,7 +155,7 @@ public:
       ask_at_once<Answer, Actor>(address, std::vector{x}, takes).front());
   }
 
-  /// The same, of several questions one right after the other.
+  /// The same for several questions in direct succession.
   template <class Answer, class Actor, class Question>
   std::vector<result<Answer>> ask_at_once(const std::string& address,
                                           const std::vector<Question>& xs,
@@ -173,7 +175,7 @@ public:
     return out;
   }
 
-  /// What a node's monitor says.
+  /// The load report of the monitor of a node.
   node_load load_of(const std::string& node) {
     return *ask_actor<node_load, monitor_actor>(node + "/monitor", get_load{});
   }
@@ -184,10 +186,11 @@ private:
   void at_front(std::function<void()> what) {
     cluster_->world().soon(*front().process(), std::move(what));
     drain();
-    advance(2ms); // a write takes a moment
+    advance(2ms); // time for the write
   }
 
-  /// A model that is has twelve layers, and a tag to follow it by.
+  /// Returns true for a model in parts, which has twelve layers and a tag per
+  /// request.
   static bool is_cut(const model_settings& x) {
     return x.parts > 1 || !x.cuts.empty() || x.model == "deep";
   }
@@ -230,7 +233,7 @@ private:
     }
     if (wanted.model.starts_with("travels")) {
       auto chunks = wanted.model == "travels-far" ? 80u : 12u;
-      small.bytes.value = (chunks << 20) - 4096; // and what says where it lies
+      small.bytes.value = (chunks << 20) - 4096; // plus the table of offsets
       small.on = {"w1"};
       small.versions = 1;
       out.spec.chunk = {chunk_bytes};

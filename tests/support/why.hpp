@@ -7,8 +7,8 @@
 
 namespace millrace::test {
 
-/// What a test says of a result, should it fail; with `--success` doctest asks
-/// for it where there is no error, too.
+/// The error text of a result for the message of a failed check. With
+/// `--success` doctest also calls it for results without an error.
 template <class T>
 std::string why(const result<T>& x) {
   return x ? "no error" : to_string(x.failure());

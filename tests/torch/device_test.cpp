@@ -21,8 +21,8 @@ namespace {
 
 const backend_settings in_threads{isolation_mode::thread};
 
-/// A model of the tests with four numbers a row. Processes need one of verified
-/// hashes: they map its weights.
+/// A model of the tests with four numbers per row. A confined process maps its
+/// weights, so they need verified hashes.
 std::shared_ptr<const bundle> opened(const std::string& model,
                                      verify how = verify::sizes) {
   auto x = bundle_store{TEST_BUNDLES}.open(model, "", how);
@@ -30,7 +30,7 @@ std::shared_ptr<const bundle> opened(const std::string& model,
   return std::make_shared<const bundle>(std::move(*x));
 }
 
-/// Waits for what a device completes.
+/// Waits until a device has loaded a model or executed a batch.
 class waiting_listener : public device_listener {
 public:
   void on_loaded(instance_id, result<load_report> x) override {
@@ -43,7 +43,7 @@ public:
   std::promise<bool> loaded, executed;
 };
 
-/// Notes in which order batches end.
+/// Records the order in which batches end.
 class order_listener : public device_listener {
 public:
   void on_loaded(instance_id, result<load_report> x) override {
@@ -53,7 +53,7 @@ public:
   void on_executed(execution_report x) override {
     std::lock_guard guard{mutex};
     ended.push_back(x.id);
-    if (ended.size() == 3) // as many as the test asks for
+    if (ended.size() == 3) // the number of batches of the test
       all.set_value();
   }
   std::promise<bool> loaded;
@@ -62,7 +62,7 @@ public:
   std::vector<uint64_t> ended;
 };
 
-/// Does not take the first batch's results before it is told to.
+/// Accepts the results of batch 1 only when the test sets `go_on`.
 class slow_listener : public waiting_listener {
 public:
   void on_executed(execution_report x) override {
@@ -75,7 +75,7 @@ public:
   std::atomic<int> others{0};
 };
 
-/// Notes how batches end, and on which thread.
+/// Records the result, thread and duration of a batch.
 class noting_listener : public waiting_listener {
 public:
   void on_executed(execution_report x) override {
@@ -96,8 +96,8 @@ size_t count_threads() {
 
 } // namespace
 
-TEST_CASE("backend_device, IF-34: on the processors, too, an execution has as "
-          "many threads as its replica") {
+TEST_CASE("backend_device, IF-34: an execution on a CPU device has the threads "
+          "of its replica") {
   auto shared = opened("ballast");
   auto threads_with = [&](uint32_t threads) {
     waiting_listener listener;
@@ -115,8 +115,8 @@ TEST_CASE("backend_device, IF-34: on the processors, too, an execution has as "
   CHECK(threads_with(4) >= alone + 3);
 }
 
-TEST_CASE("backend_device: the next executions of a loaded instance have the"
-          " threads that it is given, in the node and in a process") {
+TEST_CASE("backend_device: a changed number of threads holds for the next "
+          "executions in the node and in a process") {
   auto shared = opened("ballast", verify::hashes);
   auto threads_of_process = [] {
     auto all = grandchildren_of(::getpid());
@@ -141,12 +141,12 @@ TEST_CASE("backend_device: the next executions of a loaded instance have the"
     CHECK(threads_after_run() == before);
     (*cpu)->set_threads(1, 4);
     CHECK(threads_after_run() >= before + 3);
-    (*cpu)->set_threads(9, 4); // not there
+    (*cpu)->set_threads(9, 4); // an unknown instance
   }
 }
 
-TEST_CASE("backend_device: a whole replica is loaded beside the part that it"
-          " completes, and serves when that is gone") {
+TEST_CASE("backend_device: a whole replica is loaded beside the part it "
+          "completes and serves after the part ends") {
   auto shared = opened("affine");
   waiting_listener part;
   auto cpu = make_backend_device({"cpu0", "cpu", 1, {}}, in_threads, part);
@@ -161,7 +161,8 @@ TEST_CASE("backend_device: a whole replica is loaded beside the part that it"
   CHECK(part.executed.get_future().get());
 }
 
-TEST_CASE("backend_device: what waits is run by the lane that is free first") {
+TEST_CASE(
+  "backend_device: a waiting batch is run by the lane that is free first") {
   order_listener listener;
   auto cpu = make_backend_device({"cpu0", "cpu", 2, {}}, in_threads, listener);
   REQUIRE(cpu);
@@ -170,21 +171,21 @@ TEST_CASE("backend_device: what waits is run by the lane that is free first") {
   auto rows = [&](uint64_t id, int64_t n) {
     (*cpu)->execute({id, 1, 0, 0, far_future, {{floats({n, 4})}}, {}}, {});
   };
-  rows(1, 8'000'000); // far longer than the others, which are too long to be
-  rows(2, 20'000);    // run by the caller
+  rows(1, 8'000'000); // far longer than the other batches
+  rows(2, 20'000);    // too long to be run by the caller
   rows(3, 20'000);
   listener.all.get_future().get();
   CHECK(listener.ended.back() == 1);
 }
 
-TEST_CASE("IF-30: who is slow to take one batch's results holds up no other"
-          " lane") {
+TEST_CASE("IF-30: a listener that is slow to accept results of one batch does "
+          "not delay other lanes") {
   slow_listener listener;
   auto cpu = make_backend_device({"cpu0", "cpu", 2, {}}, in_threads, listener);
   REQUIRE(cpu);
   (*cpu)->load({1, opened("affine"), 0, 1, 1, 1}, {});
   REQUIRE(listener.loaded.get_future().get());
-  for (uint64_t id : {1, 2, 3}) // the first one's results are taken last
+  for (uint64_t id : {1, 2, 3}) // the results of batch 1 are accepted last
     (*cpu)->execute({id, 1, 0, 0, far_future, {{floats({200'000, 4})}}, {}},
                     {});
   auto others = listener.executed.get_future();
@@ -192,8 +193,8 @@ TEST_CASE("IF-30: who is slow to take one batch's results holds up no other"
   listener.go_on.set_value();
 }
 
-TEST_CASE(
-  "backend_device: what was not run says nothing of how long runs take") {
+TEST_CASE("backend_device: batches that were not run have no effect on the "
+          "expected time of a run") {
   noting_listener listener;
   auto cpu = make_backend_device({"cpu0", "cpu", 1, {}}, in_threads, listener);
   REQUIRE(cpu);
@@ -218,16 +219,16 @@ TEST_CASE(
   for (int i = 0; i < 5; ++i) {
     run(unwanted.get_token(), far_future);
     CHECK(listener.status == ec::cancelled);
-    run({}, {}); // when the clock began
+    run({}, {}); // a deadline in the past
     CHECK(listener.status == ec::deadline_exceeded);
   }
-  run({}, far_future); // far longer than what is run by the caller
+  run({}, far_future); // far longer than the limit for runs by the caller
   CHECK(listener.status == ec::ok);
   CHECK(listener.thread != ::gettid());
 }
 
-TEST_CASE("backend_device: with a pace of 40 a batch takes forty times as long"
-          " as its computation, on the lane") {
+TEST_CASE("backend_device: with a pace of 40 a batch takes forty times its "
+          "computation on the lane") {
   auto shared = opened("affine");
   struct quickest {
     nanoseconds took;
@@ -260,8 +261,8 @@ TEST_CASE("backend_device: with a pace of 40 a batch takes forty times as long"
   CHECK_FALSE(paced.on_caller);
 }
 
-TEST_CASE("backend_device: the end of a paced device ends the waits of its"
-          " lanes") {
+TEST_CASE(
+  "backend_device: the end of a paced device ends the waits of its lanes") {
   auto shared = opened("affine");
   noting_listener listener;
   auto how = in_threads;

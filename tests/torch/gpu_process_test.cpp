@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Processes and threads that have a real GPU, and lose it.
+/// Processes and threads that use a real GPU and lose it.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -18,12 +18,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// 1203 is 12.3.
+/// 1203 stands for 12.3.
 constexpr int cuda_toolkit = CUDA_TOOLKIT;
 
 } // namespace
 
-TEST_CASE("gpu, confined: a process with a GPU computes what a thread does") {
+TEST_CASE("gpu, confined: a process with a GPU computes the same as a thread") {
   if (!first_gpu())
     return;
   confined_model model{"affine", gpu_place{}};
@@ -38,8 +38,8 @@ TEST_CASE("gpu, confined: a process with a GPU computes what a thread does") {
   }
 }
 
-TEST_CASE("gpu, confined: what ends all use of the GPU ends that process only,"
-          " and says why") {
+TEST_CASE("gpu, confined: an error that ends all use of the GPU ends only its "
+          "process and gives the reason") {
   if (!first_gpu())
     return;
   auto beside = load("affine", gpu_place{});
@@ -51,15 +51,15 @@ TEST_CASE("gpu, confined: what ends all use of the GPU ends that process only,"
   CHECK(y.failure().code == ec::poison);
   auto why = model.lost();
   INFO(why);
-  CHECK(why.find("can use its GPU no more") != std::string::npos);
+  CHECK(why.find("can no longer use its GPU") != std::string::npos);
   CHECK(run(*beside, floats({1, 4})).size() == 2);
   confined_model next{"lookup", gpu_place{}};
   next.ready();
   CHECK(next.run(zeros(1)));
 }
 
-TEST_CASE("P24, gpu: models share a process, each on its part of the GPU, and"
-          " lose it together") {
+TEST_CASE("P24, gpu: models share a process with separate parts of the GPU and "
+          "lose it together") {
   if (!first_gpu())
     return;
   for (auto sharing : {gpu_sharing::streams, gpu_sharing::partitions}) {
@@ -87,15 +87,14 @@ TEST_CASE("P24, gpu: models share a process, each on its part of the GPU, and"
     REQUIRE_FALSE(y);
     CHECK(y.failure().code == ec::poison);
     for (auto* x : {&culprit, &idle})
-      CHECK(x->loss().code == ec::cancelled); // for nobody knows
+      CHECK(x->loss().code == ec::cancelled); // because the culprit is unknown
     auto next = make("affine");
     next.ready();
     CHECK(next.run(floats({1, 4})));
   }
 }
 
-TEST_CASE("P24, gpu: what leaves a process that others share gives its memory"
-          " back") {
+TEST_CASE("P24, gpu: a model that leaves a shared process frees its memory") {
   if (!first_gpu())
     return;
   auto environment = std::make_shared<process_environment>(true, true);
@@ -121,10 +120,10 @@ TEST_CASE("P24, gpu: what leaves a process that others share gives its memory"
   CHECK(eventually([&] { return free_memory() >= before; }, 5s));
 }
 
-/// Loses this process's GPU: to be run alone, as CTest and tools/gpu-check do.
+/// Loses the GPU of this process, so CTest and tools/gpu-check run this test
+/// alone.
 TEST_CASE(
-  "P24, gpu alone: a GPU that is lost in threads is said to be of no more"
-  " use") {
+  "P24, gpu alone: a GPU that is lost in threads is reported unusable") {
   if (!first_gpu())
     return;
   struct : device_listener {
@@ -160,8 +159,8 @@ TEST_CASE(
   CHECK_FALSE(heard.usable.get_future().get());
 }
 
-TEST_CASE("IF-33: processes that MPS serves compute the same with a share and"
-          " without, and whom it does not serve says so") {
+TEST_CASE("IF-33: processes under MPS compute the same with and without a "
+          "share and report a missing MPS") {
   auto gpu = first_gpu();
   if (!gpu)
     return;
@@ -172,14 +171,14 @@ TEST_CASE("IF-33: processes that MPS serves compute the same with a share and"
     auto outcome = without.loaded();
     ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
     INFO(why(outcome));
-    auto can_say = cuda_toolkit >= 1203; // before it runs as if
+    auto can_say = cuda_toolkit >= 1203; // older toolkits run without MPS
     CHECK((why(outcome).find("MPS does not serve") != std::string::npos)
           == can_say);
     std::puts("no GPU here that MPS runs for");
     return;
   }
   ::setenv("CUDA_MPS_PIPE_DIRECTORY", mps,
-           1); // which this process did not have
+           1); // not set in this process
   auto here = load("affine", {});
   auto x = floats({64, 4});
   for (auto share : {0., 25.}) {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// On a real GPU; where there is none each test says so and is skipped.
+/// Tests on a real GPU. Without a GPU each test prints a message and is
+/// skipped.
 #include <doctest/doctest.h>
 
 #include <future>
 #include <thread>
 
-#include "models/kernel_profile.hpp"
+#include "models/gpu/kernel_profile.hpp"
 #include "tests/support/on_gpu.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("gpu: a model gives there what it gives on the processors") {
+TEST_CASE("gpu: a model computes the same on a GPU as on the processors") {
   if (!first_gpu())
     return;
   for (auto sharing : {gpu_sharing::time, gpu_sharing::streams})
@@ -31,8 +32,8 @@ TEST_CASE("gpu: a model gives there what it gives on the processors") {
     }
 }
 
-TEST_CASE("gpu: a model whose parameters stay on the host gives the same, and"
-          " takes none of the GPU's memory for them") {
+TEST_CASE("gpu: a model with its parameters on the host computes the same and "
+          "takes no GPU memory for them") {
   if (!first_gpu())
     return;
   for (auto name : {"affine", "residual", "ballast", "tallying"}) {
@@ -40,15 +41,15 @@ TEST_CASE("gpu: a model whose parameters stay on the host gives the same, and"
     auto here = load(name, gpu_place{});
     auto there = load(name, gpu_place{.parameters = gpu_parameters::host});
     CHECK(there->memory().value < 1 << 20);
-    for (int i = 0; i < 6; ++i) { // the last ones are replayed
+    for (int i = 0; i < 6; ++i) { // the last runs are replayed
       auto x = floats({3, 4}, static_cast<float>(i));
       CHECK(close(run(*there, x), run(*here, x)));
     }
   }
 }
 
-TEST_CASE("gpu: a pass that begins before the parameters are there has each"
-          " layer wait for its own") {
+TEST_CASE("gpu: in a pass that begins before the parameters arrived each layer "
+          "waits for its own") {
   if (!first_gpu())
     return;
   auto content = open("residual");
@@ -61,14 +62,14 @@ TEST_CASE("gpu: a pass that begins before the parameters are there has each"
     REQUIRE(there);
     auto pass = std::async(std::launch::async, [&] { return run(**there, x); });
     CHECK(pass.wait_for(50ms) == std::future_status::timeout);
-    for (size_t i = layers; i > 0; --i) // the last ones first
+    for (size_t i = layers; i > 0; --i) // the last layers first
       for (auto& w : weights_of(*content, i - 1, i))
         REQUIRE((*there)->arrive(w.value.data.view()));
     CHECK(close(pass.get(), run(*here, x)));
   }
 }
 
-TEST_CASE("gpu: a pass whose parameters will not come fails") {
+TEST_CASE("gpu: a pass fails if its parameters will not arrive") {
   if (!first_gpu())
     return;
   auto content = open("residual");
@@ -81,12 +82,12 @@ TEST_CASE("gpu: a pass whose parameters will not come fails") {
   (*there)->give_up_parameters();
   auto outcome = pass.get();
   REQUIRE_FALSE(outcome);
-  CHECK(outcome.failure().text.find("have not all come") != std::string::npos);
-  REQUIRE((*there)->arrive()); // and what was copied after all is used
+  CHECK(outcome.failure().text.find("have arrived") != std::string::npos);
+  REQUIRE((*there)->arrive()); // parameters that still arrive are used
   CHECK((*there)->run({floats({3, 4})}));
 }
 
-TEST_CASE("gpu: a batch that is recorded and replayed has its own inputs") {
+TEST_CASE("gpu: a recorded and replayed batch has its own inputs") {
   if (!first_gpu())
     return;
   auto here = load("affine", {});
@@ -97,8 +98,8 @@ TEST_CASE("gpu: a batch that is recorded and replayed has its own inputs") {
   }
 }
 
-TEST_CASE("gpu: what a model writes to its parameters or keeps it has in its"
-          " next run, recorded or not") {
+TEST_CASE("gpu: a model finds its changed parameters and state in its next run "
+          "whether recorded or not") {
   if (!first_gpu())
     return;
   for (auto name : {"tallying", "keeping"}) {
@@ -111,7 +112,7 @@ TEST_CASE("gpu: what a model writes to its parameters or keeps it has in its"
         for (auto& v : twice)
           v *= 2;
         CHECK(run(*there, x) == twice);
-      } else if (i > 0) { // the processors' parameters cannot be written
+      } else if (i > 0) { // parameters on the processors are read-only
         auto y = run(*there, x);
         CHECK(y[0] == values_of(x)[0] + static_cast<float>(i + 1));
       } else {
@@ -121,7 +122,7 @@ TEST_CASE("gpu: what a model writes to its parameters or keeps it has in its"
   }
 }
 
-TEST_CASE("gpu: layers in two parts compute what the whole does") {
+TEST_CASE("gpu: layers in two parts compute the same as the whole") {
   if (!first_gpu())
     return;
   auto layers = open("residual")->info.layers.size();
@@ -137,8 +138,8 @@ TEST_CASE("gpu: layers in two parts compute what the whole does") {
   CHECK(close(values_of((*y)[0]), run(*whole, x)));
 }
 
-TEST_CASE("IF-31: batches with and without overlap, with and without a share,"
-          " give the same") {
+TEST_CASE("IF-31: batches with and without overlap and with and without a "
+          "share compute the same") {
   if (!first_gpu())
     return;
   auto here = load("residual", {});
@@ -153,8 +154,8 @@ TEST_CASE("IF-31: batches with and without overlap, with and without a share,"
     }
 }
 
-TEST_CASE("IF-32: batches of several threads at a time each get their own"
-          " results") {
+TEST_CASE(
+  "IF-32: concurrent batches of several threads get their own results") {
   if (!first_gpu())
     return;
   for (auto sharing : {gpu_sharing::time, gpu_sharing::streams})
@@ -183,7 +184,7 @@ TEST_CASE("IF-32: batches of several threads at a time each get their own"
     }
 }
 
-TEST_CASE("IF-28: batches of sizes seen before take no memory of the GPU") {
+TEST_CASE("IF-28: batches of known sizes take no further GPU memory") {
   if (!first_gpu())
     return;
   auto there = load("wide", gpu_place{});
@@ -199,14 +200,14 @@ TEST_CASE("IF-28: batches of sizes seen before take no memory of the GPU") {
   CHECK(free_memory() == before);
 }
 
-TEST_CASE("gpu: a batch for which there is no memory is refused, and the next"
-          " one is run") {
+TEST_CASE(
+  "gpu: a batch that exceeds GPU memory is refused and the next one is run") {
   auto gpu = first_gpu();
   if (!gpu)
     return;
   auto there = load("wide", gpu_place{});
   run(*there, floats({1, 4}));
-  // It gives 20,000 numbers for each it takes.
+  // The model returns 20,000 numbers for each input number.
   auto rows = static_cast<int64_t>(gpu->memory.value / (20'000 * 4 * 4) + 1000);
   auto y = there->run({floats({rows, 4})});
   REQUIRE_FALSE(y);
@@ -216,7 +217,7 @@ TEST_CASE("gpu: a batch for which there is no memory is refused, and the next"
   CHECK(run(*there, floats({1, 4})).size() == 80'000);
 }
 
-TEST_CASE("gpu: a model that fails says why and lives on") {
+TEST_CASE("gpu: a model that raises an error reports it and stays loaded") {
   if (!first_gpu())
     return;
   auto there = load("picky", gpu_place{});
@@ -227,7 +228,7 @@ TEST_CASE("gpu: a model that fails says why and lives on") {
   CHECK(there->run({floats({1, 4})}));
 }
 
-TEST_CASE("gpu: what was unloaded gives all its memory back") {
+TEST_CASE("gpu: an unloaded model frees all its memory") {
   if (!first_gpu())
     return;
   auto cycle = [] {
@@ -235,16 +236,15 @@ TEST_CASE("gpu: what was unloaded gives all its memory back") {
     run(*there, floats({64, 4}));
     CHECK(there->memory().value >= 32 << 20);
   };
-  cycle(); // what the first one opens stays
+  cycle(); // the first cycle allocates lasting resources
   auto before = free_memory();
   for (int i = 0; i < 20; ++i)
     cycle();
   CHECK(free_memory() == before);
 }
 
-TEST_CASE(
-  "gpu: each of several in a process is said to take what its own passes"
-  " do") {
+TEST_CASE("gpu: the reported memory of a model in a shared process is that of "
+          "its own passes") {
   if (!first_gpu())
     return;
   for (auto sharing : {gpu_sharing::streams, gpu_sharing::partitions}) {
@@ -260,7 +260,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("gpu: weights are copied in whatever parts they come, and once") {
+TEST_CASE("gpu: weights that arrive in any order are copied once") {
   if (!first_gpu())
     return;
   auto content = open("ballast");
@@ -279,7 +279,7 @@ TEST_CASE("gpu: weights are copied in whatever parts they come, and once") {
   CHECK(close(run(**there, x), run(*here, x)));
 }
 
-TEST_CASE("gpu: memory that a run takes is metered") {
+TEST_CASE("gpu: the memory of a run is metered") {
   if (!first_gpu())
     return;
   auto there = load("wide", gpu_place{});
@@ -288,7 +288,7 @@ TEST_CASE("gpu: memory that a run takes is metered") {
   CHECK(peak >= 5 * 4 * 20'000 * 4);
 }
 
-TEST_CASE("gpu: a GPU that is not there is named, with how many there are") {
+TEST_CASE("gpu: an unknown GPU is refused by number with the count of GPUs") {
   if (!first_gpu())
     return;
   auto x = runner()->load(open("affine"), 0, 1, gpu_place{60});
@@ -297,7 +297,7 @@ TEST_CASE("gpu: a GPU that is not there is named, with how many there are") {
         != std::string::npos);
 }
 
-TEST_CASE("IF-48: kernels of a batch are traced, with what they need") {
+TEST_CASE("IF-48: kernels of a batch are traced with their resources") {
   auto gpu = first_gpu();
   if (!gpu)
     return;

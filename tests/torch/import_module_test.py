@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""import_module_test.py MILLRACE: imports modules as a person does."""
+"""import_module_test.py MILLRACE: imports modules with tools/import-module."""
 
 import pathlib
 import shutil
@@ -60,7 +60,7 @@ class ImportModule(unittest.TestCase):
                           inputs=["ids:I64:-1,-1", "mask:F32:-1,-1"])
         self.assertGreater(len(self.layers_of(x)), 5)
 
-    def test_what_changes_itself_is_cut_by_a_file_that_names_its_layers(self):
+    def test_a_module_that_changes_itself_is_cut_by_a_layers_file(self):
         layers = self.store / "layers.yaml"
         layers.write_text("layers:\n"
                           "- {part: first, takes: x, gives: h}\n"
@@ -68,7 +68,7 @@ class ImportModule(unittest.TestCase):
         x = self.imported("Counting", "--layers", layers)
         self.assertEqual(self.layers_of(x), ["first", "last"])
 
-    def test_what_a_file_of_layers_says_wrong(self):
+    def test_errors_in_a_layers_file_are_named(self):
         layers = self.store / "layers.yaml"
         for text, says in (
                 ("- {part: first, takes: y, gives: h}\n"
@@ -78,13 +78,13 @@ class ImportModule(unittest.TestCase):
                 ("- {part: first, takes: x, as: h}", "'as' is not known"),
                 ("- {part: first}", "layer 1: takes is missing"),
                 ("- {part: first, takes: x, name: a b}", "'a b': expected a"),
-                ("- {part: first, takes: x, name: forward}", "every module has"),
+                ("- {part: first, takes: x, name: forward}", "a member of every module"),
                 ("- 3", "layer 1: expected keys of"),
                 ("- {part: [], takes: x}", "part: expected a name"),
                 ("- {part: 3, takes: x}", "part: expected a name"),
                 ("- {part: first, takes: [1]}", "takes: expected a name"),
                 ("- {part: first, takes: x, gives: h}\n"
-                 "- {part: first, takes: h}", "another of the name 'first'"),
+                 "- {part: first, takes: h}", "another layer has the name 'first'"),
                 ("", "expected a list of layers"),
                 ("  first", "expected a list of layers")):
             layers.write_text("layers:\n" + text)
@@ -92,25 +92,25 @@ class ImportModule(unittest.TestCase):
         layers.write_text("layers: [{part: first, takes: x}]")
         self.assertIn("'x-1': expected a name of letters", self.refusal(
             "Counting", "--layers", layers, inputs=["x-1:F32:-1,4"]))
-        self.assertIn("does not run on such inputs", self.refusal(
+        self.assertIn("does not run on these inputs", self.refusal(
             "Counting", "--layers", layers, inputs=["x:F32:-1,5"]))
         says = self.refusal("Counting", "--layers", self.store / "nowhere")
         self.assertIn("nowhere: No such file", says)
 
-    def test_weights_that_are_none(self):
+    def test_invalid_weights_are_refused(self):
         file = self.store / "weights.pth"
         says = self.refusal("Affine", "--weights", file)
         self.assertIn("weights.pth: No such file", says)
         file.write_text("no weights")
         says = self.refusal("Affine", "--weights", file)
-        self.assertIn("expected a state_dict that torch.save wrote", says)
+        self.assertIn("expected a state_dict written by torch.save", says)
 
     def test_layers_that_compute_something_else_are_refused(self):
         layers = self.store / "layers.yaml"
         for text, says in (
-                ("- {part: first, takes: x}", "something else than the module"),
+                ("- {part: first, takes: x}", "other values than the module"),
                 ("- {part: first, takes: x, gives: [h, g]}\n"
-                 "- {part: second, takes: h}", "first gives 1, and is said to"),
+                 "- {part: second, takes: h}", "first: expected 2 values"),
                 ("- {part: blocks.0, takes: x}", "do not run one after the")):
             layers.write_text("layers:\n" + text)
             module = "Residual" if "blocks" in text else "Counting"
@@ -118,12 +118,12 @@ class ImportModule(unittest.TestCase):
 
     def test_a_forward_that_decides_by_its_inputs_is_not_traced(self):
         says = self.refusal("Deciding")
-        self.assertIn("computes something else than the module", says)
+        self.assertIn("computes other values than the module", says)
 
-    def test_a_forward_that_is_random_is_refused_as_that(self):
-        self.assertIn("something else each time", self.refusal("Dicing"))
+    def test_a_random_forward_is_refused(self):
+        self.assertIn("other values at each call", self.refusal("Dicing"))
 
-    def test_what_cannot_be_compiled(self):
+    def test_code_that_cannot_be_compiled_is_refused(self):
         says = self.refusal("Opaque", "--script")
         self.assertIn("the module cannot be compiled: ", says)
         layers = self.store / "layers.yaml"
@@ -147,10 +147,10 @@ class ImportModule(unittest.TestCase):
         self.assertIn("make_models.py:", x.stderr)
         self.assertIn("note:", x.stderr)
 
-    def test_what_is_said_wrong(self):
+    def test_invalid_arguments_are_refused(self):
         for words, inputs, says in (
                 (["Nothing"], ["x:F32:-1,4"], "has no attribute 'Nothing'"),
-                (["Nested"], ["x:F32:-1,4"], "cannot be called so"),
+                (["Nested"], ["x:F32:-1,4"], "cannot be called with these arguments"),
                 (["Affine"], ["x:float:-1,4"], "expected NAME:DTYPE:EXTENTS"),
                 (["Affine"], ["x:F32:-1,5"], "cannot be traced: mat1 and mat2"),
                 (["zipfile.ZipFile", "--arg", "file=nowhere"], ["x:F32:-1,4"],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Imports in confined processes: the same bundles as others give, and nothing
-/// that a hostile file could do to who imports it.
+/// Imports in confined processes: they give the same bundles as other imports,
+/// and a hostile file cannot harm the importing process.
 
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 namespace {
 
 std::shared_ptr<backend> confined_runner(confined::backend_settings x = {}) {
-  ::unsetenv("MILLRACE_BACKEND"); // another test of this process may need it
+  ::unsetenv("MILLRACE_BACKEND"); // another test of this process may set it
   auto out = confined::make_confined_backend(x);
   REQUIRE(out);
   return *out;
@@ -45,7 +45,7 @@ result<import_report> import_with(backend& runner,
   return import_torchscript(runner, x, store, [](auto) {});
 }
 
-/// What a file that says so does while it is taken apart.
+/// Takes apart a file whose text `deed` makes the hostile backend do it.
 result<model_parts> take_apart(const std::string& deed,
                                confined::backend_settings settings = {}) {
   ::setenv("MILLRACE_BACKEND", HOSTILE_BACKEND, 1);
@@ -90,7 +90,7 @@ TEST_CASE("P14: a confined import makes the same bundle as any other") {
   }
 }
 
-TEST_CASE("P14: a confined import says as exactly what is wrong") {
+TEST_CASE("P14: a confined import reports errors as exactly as any other") {
   temporary_directory dir;
   auto runner = confined_runner();
   auto says = [&](const std::string& file, std::vector<tensor_spec> inputs) {
@@ -111,7 +111,7 @@ TEST_CASE("P14: a confined import says as exactly what is wrong") {
   CHECK(bundle_store{dir.path()}.list().good.empty());
 }
 
-TEST_CASE("P14: a trial run without end is ended") {
+TEST_CASE("P14: an endless trial run is ended") {
   temporary_directory dir;
   auto runner = confined_runner({{uint64_t{1} << 30}, 2s});
   auto done = import_with(*runner, dir, "forever", {rows_of_4});
@@ -119,7 +119,7 @@ TEST_CASE("P14: a trial run without end is ended") {
   CHECK(done.failure().text.find("took too long") != std::string::npos);
 }
 
-TEST_CASE("P14: what a file does while it is taken apart it does in vain") {
+TEST_CASE("P14: forbidden actions of a file during its import fail") {
   auto parts = take_apart("attempts");
   REQUIRE(parts);
   CHECK(parts->inputs.size() == attempts().size());
@@ -132,8 +132,8 @@ TEST_CASE("P14: what a file does while it is taken apart it does in vain") {
   }
 }
 
-TEST_CASE("P14: code that would open files is not even begun, however it is"
-          " written") {
+TEST_CASE(
+  "P14: code that would open files is refused before it runs in any spelling") {
   temporary_directory dir;
   auto runner = confined_runner({{uint64_t{256} << 20}, 10s});
   struct row {
@@ -158,16 +158,17 @@ TEST_CASE("P14: code that would open files is not even begun, however it is"
   auto trusted = torch_backend(code_trust::full);
   REQUIRE(trusted);
   CHECK(import_with(**trusted, dir, "prying", {rows_of_4}));
-  CHECK(::access("/tmp/millrace-prying", F_OK) != 0); // not even cutting it did
+  // taking it apart did not open the file either
+  CHECK(::access("/tmp/millrace-prying", F_OK) != 0);
 }
 
-TEST_CASE("P14: an archive that grows beyond all bounds takes no more than an"
-          " import may") {
+TEST_CASE("P14: an archive that expands without limit stays within the memory "
+          "limit of an import") {
   temporary_directory dir;
   auto runner = confined_runner({{uint64_t{64} << 20}, 10s});
   for (std::string file : {"bomb", "claim"}) {
     if (confined::sanitized && file == "bomb")
-      continue; // AddressSanitizer lets no process have a limit
+      continue; // AddressSanitizer permits no memory limit
     INFO(file);
     auto done = import_with(*runner, dir, file, {rows_of_4});
     REQUIRE_FALSE(done);
@@ -176,7 +177,8 @@ TEST_CASE("P14: an archive that grows beyond all bounds takes no more than an"
   CHECK(import_with(*runner, dir, "identity", {rows_of_4}));
 }
 
-TEST_CASE("P14: a file that loops or ends its process stops nothing else") {
+TEST_CASE(
+  "P14: a file that loops or ends its process has no effect on others") {
   auto loop = refusal(take_apart("loop", {{uint64_t{1} << 30}, 300ms}));
   CHECK(loop.find("was ended after 300 ms") != std::string::npos);
   auto crash = refusal(take_apart("crash"));
@@ -184,7 +186,7 @@ TEST_CASE("P14: a file that loops or ends its process stops nothing else") {
   CHECK(grandchildren_of(::getpid()).empty());
 }
 
-TEST_CASE("P14: what a file is taken apart into is not believed") {
+TEST_CASE("P14: the parts of a file are validated") {
   CHECK(refusal(take_apart("scold")) == "?[2J is hostile");
   CHECK(refusal(take_apart("paint"))
         == "forward takes '\\x1b[31m Tensor' (expected a name and a type)");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Models that are cut into layers by their import.
+/// Models that their import cuts into layers.
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,8 @@ std::shared_ptr<backend> trusted() {
   return *x;
 }
 
-/// A model of the tests, cut wherever it can be, or as `change` wants it.
+/// Imports a model of the tests. It is cut into the smallest layers, or as set
+/// by `change`.
 result<import_report>
 cut(const temporary_directory& into, const std::string& file,
     std::vector<tensor_spec> inputs,
@@ -66,8 +67,7 @@ const std::vector<tensor_spec> words{{"ids", dtype::i64, {-1, -1}},
 
 } // namespace
 
-TEST_CASE("FP-10: a model is cut where it enters and leaves its parts, down to"
-          " so many names") {
+TEST_CASE("FP-10: a model is cut at its parts down to the given depth") {
   temporary_directory dir;
   auto whole = opened(
     cut(dir, "residual", {rows_of_4}, [](auto& x) { x.layers.depth = 0; }));
@@ -86,8 +86,8 @@ TEST_CASE("FP-10: a model is cut where it enters and leaves its parts, down to"
   CHECK(flat->weights.size() == whole->weights.size());
 }
 
-TEST_CASE("FP-10: every tensor that is needed later crosses the cuts between,"
-          " by a name") {
+TEST_CASE(
+  "FP-10: every tensor that later layers need crosses each cut by name") {
   temporary_directory dir;
   auto x =
     opened(cut(dir, "encoder", words, [](auto& y) { y.layers.depth = 2; }));
@@ -104,8 +104,8 @@ TEST_CASE("FP-10: every tensor that is needed later crosses the cuts between,"
   CHECK(crossing(x->info, layers.size()) == names{"hidden", "pooled"});
 }
 
-TEST_CASE("FP-23, QU-03: layers on their own compute together what the whole"
-          " does, on any cut") {
+TEST_CASE("FP-23, QU-03: layers on their own compute together the same as the "
+          "whole on any cut") {
   temporary_directory dir;
   auto runner = trusted();
   struct row {
@@ -135,8 +135,8 @@ TEST_CASE("FP-23, QU-03: layers on their own compute together what the whole"
   }
 }
 
-TEST_CASE("FP-10: a part that only checks what it is given is of the layer"
-          " behind it") {
+TEST_CASE(
+  "FP-10: a part that only checks its inputs belongs to the layer behind it") {
   temporary_directory dir;
   auto x = opened(cut(dir, "checked", {rows_of_4}));
   CHECK(names_of(*x) == names{"first", "second"});
@@ -150,7 +150,7 @@ TEST_CASE("FP-10: a part that only checks what it is given is of the layer"
   }
 }
 
-TEST_CASE("a parameter that layers share is whole in each of them") {
+TEST_CASE("layers: a parameter shared by layers is complete in each layer") {
   temporary_directory dir;
   auto runner = trusted();
   for (auto file : {"tied", "tied-traced"})
@@ -167,8 +167,8 @@ TEST_CASE("a parameter that layers share is whole in each of them") {
     }
 }
 
-TEST_CASE("a model that computes something else than is expected of it is"
-          " refused") {
+TEST_CASE(
+  "layers: a model whose outputs differ from the expected ones is refused") {
   temporary_directory dir;
   auto file = dir.path() + "/expected";
   auto expect = [&](const tensor& y, const char* name = "output/0") {
@@ -180,7 +180,7 @@ TEST_CASE("a model that computes something else than is expected of it is"
   auto other = expect(floats({1, 4}, 2));
   REQUIRE_FALSE(other);
   CHECK(other.failure().text
-        == file + ": output/0 is not what the model computes here");
+        == file + ": output/0 differs from the result of the model here");
   CHECK(expect(floats({2, 4}, 1)).failure().code == ec::bad_request);
   CHECK(expect(floats({1, 4}, 1), "output/1")
           .failure()
@@ -188,7 +188,7 @@ TEST_CASE("a model that computes something else than is expected of it is"
         != std::string::npos);
 }
 
-TEST_CASE("FP-10: a confined import cuts a model as any other does") {
+TEST_CASE("FP-10: a confined import cuts a model like any other") {
   temporary_directory here, there;
   auto confined = confined::make_confined_backend({});
   REQUIRE(confined);
@@ -210,8 +210,8 @@ TEST_CASE("FP-10: a confined import cuts a model as any other does") {
   CHECK(*verified);
 }
 
-TEST_CASE("a model that changes itself is one layer, and cutting it is refused"
-          " to who insists") {
+TEST_CASE("layers: a model that changes itself is one layer and a required cut "
+          "is refused") {
   temporary_directory dir;
   auto says = [](const std::string& text) {
     INFO(text);
@@ -229,7 +229,7 @@ TEST_CASE("a model that changes itself is one layer, and cutting it is refused"
   says(done->remarks.back());
 }
 
-TEST_CASE("layers that are too small, or too many, are put together") {
+TEST_CASE("layers: layers that are too small or too many are merged") {
   temporary_directory dir;
   auto few = opened(
     cut(dir, "residual", {rows_of_4}, [](auto& x) { x.layers.most = 3; }));
@@ -241,7 +241,8 @@ TEST_CASE("layers that are too small, or too many, are put together") {
   CHECK(names_of(*large).size() > 3);
 }
 
-TEST_CASE("a model whose layers are all too small is told why it is one") {
+TEST_CASE(
+  "layers: a model whose layers are all too small is one layer with a remark") {
   temporary_directory dir;
   auto whole = cut(dir, "residual", {rows_of_4},
                    [](auto& x) { x.layers.least = 1 << 30; });
@@ -253,8 +254,8 @@ TEST_CASE("a model whose layers are all too small is told why it is one") {
            " parameters (--layer-size)");
 }
 
-TEST_CASE("verify tells a bundle that computes something else than when it was"
-          " imported") {
+TEST_CASE("layers: verify detects a bundle that computes other results than at "
+          "its import") {
   temporary_directory dir;
   auto good = opened(cut(dir, "residual", {rows_of_4}));
   auto fine = verify_by_running(*trusted(), good);
@@ -266,6 +267,6 @@ TEST_CASE("verify tells a bundle that computes something else than when it was"
       w.value = floats({3}, 100);
   auto found = verify_by_running(*trusted(), bad);
   REQUIRE_FALSE(found);
-  CHECK(found.failure().text.find("does not compute what the model did")
+  CHECK(found.failure().text.find("differ from those at its import")
         != std::string::npos);
 }

@@ -10,7 +10,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// One of the tests' models in this process, and room for what it gives.
+/// A model of the tests in this process, with room for its outputs.
 class roomy_stage {
 public:
   explicit roomy_stage(const std::string& name, size_t bytes = 1 << 20)
@@ -26,7 +26,8 @@ public:
     stage_ = std::move(*stage);
   }
 
-  /// Whether that many rows are doubled in the room, and right either way.
+  /// Runs `rows` rows and checks that they are doubled. Returns whether the
+  /// output is in the room.
   bool doubles_inside(int64_t rows) {
     used = {room_};
     auto x = floats({rows, 4}, static_cast<float>(rows));
@@ -51,28 +52,28 @@ private:
 
 } // namespace
 
-TEST_CASE("output_room: a pass makes its outputs there as soon as it is known"
-          " which these are") {
+TEST_CASE("output_room: a pass writes its outputs to the room once their sizes "
+          "are known") {
   roomy_stage x{"picky"};
   CHECK_FALSE(x.doubles_inside(10));
   for (int i = 0; i < 3; ++i)
     CHECK(x.doubles_inside(10));
-  CHECK(x.used.used == 192); // 160, to where the next may begin
+  CHECK(x.used.used == 192); // 160 rounded up to the next offset
   CHECK_FALSE(x.doubles_inside(11));
   CHECK(x.doubles_inside(10));
   CHECK(x.doubles_inside(11));
   CHECK_FALSE(x.used.kept);
 }
 
-TEST_CASE("output_room: what it has no room for is made elsewhere") {
+TEST_CASE("output_room: an output without room is allocated elsewhere") {
   roomy_stage x{"picky", 160};
   for (int i = 0; i < 3; ++i)
-    CHECK_FALSE(x.doubles_inside(10)); // which would take 192
+    CHECK_FALSE(x.doubles_inside(10)); // these would take 192
   CHECK_FALSE(x.doubles_inside(8));
-  CHECK(x.doubles_inside(8)); // 128
+  CHECK(x.doubles_inside(8)); // these take 128
 }
 
-TEST_CASE("output_room: a model that keeps what it gave says so, once") {
+TEST_CASE("output_room: a model that keeps an output is reported once") {
   roomy_stage x{"keeping"};
   CHECK_FALSE(x.doubles_inside(10));
   CHECK_FALSE(x.used.kept);

@@ -17,7 +17,7 @@ using namespace millrace::test;
 namespace {
 
 /// An EXECUTOR with the host's processors as a device of two lanes, and two
-/// replicas of a model that send it batches.
+/// replicas of a model that send batches to the executor.
 class executor_on_processors {
 public:
   explicit executor_on_processors(const device_sharing& sharing) {
@@ -38,7 +38,7 @@ public:
       replicas_.push_back(system_->spawn([this](caf::event_based_actor* by) {
         by->set_default_handler(caf::drop);
         return caf::behavior{
-          [this](const executed& x) { answered_ += x.status == ec::ok; },
+          [this](const execution_report& x) { answered_ += x.ok(); },
           [this](const stage_loaded&) { ++loaded_; }};
       }));
       load_stage what;
@@ -56,13 +56,13 @@ public:
     caf::anon_send_exit(executor_, caf::exit_reason::user_shutdown);
   }
 
-  /// The intervals in which `each` batches of each replica ran, all sent at
-  /// once.
+  /// Sends `each` batches from each replica at once. Returns the intervals in
+  /// which they ran.
   std::vector<span> run(size_t each) {
-    auto rows = floats({2'000'000, 4}); // some ten milliseconds
+    auto rows = floats({2'000'000, 4}); // about ten milliseconds
     for (size_t i = 0; i < each; ++i)
       for (uint64_t instance : {1, 2}) {
-        execute what;
+        execution what;
         what.id = i + 1;
         what.instance = instance;
         what.items = {{rows}};
@@ -98,9 +98,8 @@ size_t overlaps(const std::vector<span>& runs) {
 
 } // namespace
 
-TEST_CASE(
-  "device sharing: on two lanes of the host's processors batches overlap"
-  " in mode lanes, and never in mode time") {
+TEST_CASE("device sharing: on two lanes of a CPU device batches overlap in "
+          "mode lanes and never in mode time") {
   executor_on_processors lanes_apart{{}};
   auto apart = lanes_apart.run(8);
   CHECK(apart.size() == 16);

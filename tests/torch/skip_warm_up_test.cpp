@@ -10,7 +10,7 @@
 #include "tests/support/why.hpp"
 
 /// \file
-/// A device that has a model ready before it is warm.
+/// A device that reports a model ready before its warm-up.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -33,7 +33,7 @@ public:
   std::promise<ec> executed;
 };
 
-/// Whether a confined process does something that does not end at once.
+/// Whether a confined process has used more than 0.5 s of processor time.
 bool somebody_is_busy() {
   auto all = grandchildren_of(::getpid());
   return std::any_of(all.begin(), all.end(),
@@ -47,14 +47,14 @@ T take(std::promise<T>& from) {
   return x.get();
 }
 
-/// A model that does that when it is run.
+/// A hostile model that does `does` when it is run.
 std::shared_ptr<const bundle> one_that(const std::string& does) {
   bundle x{*hostile()};
   x.info.layers[0].name = does + " later";
   return std::make_shared<const bundle>(std::move(x));
 }
 
-/// One model on one lane, where nobody else serves it.
+/// One model on one lane, the only copy that serves.
 class only_copy {
 public:
   only_copy(std::shared_ptr<const bundle> model, isolation_mode where,
@@ -98,8 +98,8 @@ private:
 
 } // namespace
 
-TEST_CASE("at once: what is not warmed up yet answers, in a thread and in a"
-          " process") {
+TEST_CASE(
+  "at once: a model answers before its warm-up in a thread and in a process") {
   for (auto where : {isolation_mode::thread, isolation_mode::process}) {
     only_copy model{verified("affine"), where};
     for (int i = 0; i < 3; ++i)
@@ -108,34 +108,32 @@ TEST_CASE("at once: what is not warmed up yet answers, in a thread and in a"
 }
 
 TEST_CASE(
-  "at once: it is warmed up when nobody asks for anything, and lost when"
-  " it does not survive that") {
+  "at once: a model is warmed up while idle and is lost if the warm-up fails") {
   only_copy model{one_that("crash"), isolation_mode::process};
   CHECK(take(model.events.lost).code == ec::unavailable);
 }
 
 TEST_CASE(
-  "at once: a warm-up that does not end is the model's own fault, and no"
-  " request's") {
+  "at once: an endless warm-up is an error of the model and of no request") {
   only_copy model{one_that("loop"), isolation_mode::process, 300ms};
   auto why = take(model.events.lost);
   CHECK(why.code == ec::unavailable);
   CHECK(why.text.find("took too long") != std::string::npos);
 }
 
-TEST_CASE("P14: a warm-up that does not end holds up no other model of its"
-          " device") {
+TEST_CASE("P14: an endless warm-up delays no other model of its device") {
   only_copy model{one_that("loop"), isolation_mode::process, 3s};
   model.load(2, hostile());
-  REQUIRE(eventually([] { return somebody_is_busy(); }, soon)); // it has begun
+  // the warm-up has begun
+  REQUIRE(eventually([] { return somebody_is_busy(); }, soon));
   auto begin = steady_now();
-  CHECK(model.run(2, deeds({5000})) == ec::ok); // it does nothing
+  CHECK(model.run(2, deeds({5000})) == ec::ok); // this model has no work
   CHECK(steady_now() - begin < 1s);
   CHECK(take(model.events.lost).code == ec::unavailable);
 }
 
-TEST_CASE("at once: a first pass that is late is not ended, for the next one"
-          " would be as late") {
+TEST_CASE("at once: a first pass that is late is not ended because the next "
+          "one would be as late") {
   only_copy other{verified("lasting"), isolation_mode::thread};
   auto steps = .5f;
   for (auto took = 0ns; took < 400ms;) {
@@ -146,6 +144,6 @@ TEST_CASE("at once: a first pass that is late is not ended, for the next one"
   only_copy model{verified("lasting"), isolation_mode::process};
   auto begin = steady_now();
   CHECK(model.run(steps, begin + 100ms) == ec::ok);
-  CHECK(steady_now() - begin > 300ms); // else this shows nothing
+  CHECK(steady_now() - begin > 300ms); // or the test shows nothing
   CHECK(model.run(1) == ec::ok);
 }

@@ -52,8 +52,8 @@ std::unique_ptr<loaded_stage> load(const std::string& directory) {
 
 } // namespace
 
-TEST_CASE("import: a bundle's layer without parameters gets them from the"
-          " mapped weights") {
+TEST_CASE("import: a layer without parameters gets them from the mapped "
+          "weights of its bundle") {
   temporary_directory dir;
   auto done = import_into(dir, asks("affine", {rows_of_4}));
   REQUIRE(done);
@@ -68,7 +68,7 @@ TEST_CASE("import: a bundle's layer without parameters gets them from the"
   CHECK(values_of((*y)[0]) == std::vector<float>{24, 58});
 }
 
-TEST_CASE("import: outputs are learned by running the model") {
+TEST_CASE("import: outputs are determined by a run of the model") {
   temporary_directory dir;
   auto done = import_into(
     dir, asks("two", {{"a", dtype::f32, {-1, 3}}, {"b", dtype::f32, {-1, 3}}}));
@@ -78,13 +78,13 @@ TEST_CASE("import: outputs are learned by running the model") {
   CHECK(to_string(outputs[0]) == "output0:F32[-1, 3]");
 }
 
-TEST_CASE("import: an axis that requests choose is free in the outputs that"
-          " follow it") {
+TEST_CASE("import: an axis that requests choose is free in the outputs that "
+          "depend on it") {
   temporary_directory dir;
   auto x = asks(
     "two", {{"a", dtype::f32, {-1, -1, 3}}, {"b", dtype::f32, {-1, -1, 3}}});
   auto expected = "output0:F32[-1, -1, 3]";
-  SUBCASE("beside the batch's") {
+  SUBCASE("beside the batch axis") {
   }
   SUBCASE("without batches") {
     x.batch_axis = -1;
@@ -94,20 +94,20 @@ TEST_CASE("import: an axis that requests choose is free in the outputs that"
   CHECK(to_string(done->info.signature.outputs[0]) == expected);
 }
 
-TEST_CASE("import: free axes are tried as long as the model takes, and shows by"
-          " what it divides them") {
+TEST_CASE("import: free axes are tried with usual extents and the divisor of a "
+          "model is found") {
   temporary_directory dir;
   auto x = asks("strided", {{"x", dtype::f32, {-1, 3, -1, -1}}});
   std::string outputs = "output:F32[-1, 2, -1, -1]";
   int64_t extent = 32;
-  SUBCASE("images that are halved") {
+  SUBCASE("halved images") {
   }
   SUBCASE("texts of twelve words") {
     x = asks("short", {{"x", dtype::f32, {-1, -1, 4}}});
     outputs = "output:F32[-1, -1, 4]";
     extent = 8;
   }
-  SUBCASE("none") {
+  SUBCASE("no free axis") {
     x = asks("strided", {{"x", dtype::f32, {-1, 3, 6, 6}}});
     outputs = "output:F32[-1, 2, 3, 3]";
     extent = 1;
@@ -119,8 +119,8 @@ TEST_CASE("import: free axes are tried as long as the model takes, and shows by"
   CHECK(s.usual_extent == extent);
 }
 
-TEST_CASE("import: where inputs cannot be inferred the message says what to"
-          " give") {
+TEST_CASE(
+  "import: if inputs cannot be inferred the message gives the options to use") {
   temporary_directory dir;
   auto done = import_into(dir, asks("two", {}));
   REQUIRE_FALSE(done);
@@ -129,7 +129,7 @@ TEST_CASE("import: where inputs cannot be inferred the message says what to"
     != std::string::npos);
 }
 
-TEST_CASE("import: an input that is named after an argument is that argument") {
+TEST_CASE("import: an input with the name of an argument is that argument") {
   temporary_directory dir;
   auto refusal = [&](const char* first, const char* second) {
     auto done = import_into(dir, asks("two", {{first, dtype::f32, {-1, 3}},
@@ -145,14 +145,16 @@ TEST_CASE("import: an input that is named after an argument is that argument") {
   CHECK(refusal("left", "right") == "accepted");
 }
 
-TEST_CASE("import: a model whose first parameter is a matrix tells its input") {
+TEST_CASE("import: the input of a model is inferred if its first parameter is "
+          "a matrix") {
   temporary_directory dir;
   auto done = import_into(dir, asks("affine", {}));
   REQUIRE(done);
   CHECK(to_string(done->info.signature.inputs[0]) == "x:F32[-1, 4]");
 }
 
-TEST_CASE("import: inputs that do not run are refused with the model's words") {
+TEST_CASE(
+  "import: inputs that do not run are refused with the model's message") {
   temporary_directory dir;
   auto done = import_into(dir, asks("affine", {{"x", dtype::f32, {-1, 5}}}));
   REQUIRE_FALSE(done);
@@ -163,7 +165,7 @@ TEST_CASE("import: inputs that do not run are refused with the model's words") {
   CHECK(done.failure().text.find('\n') == std::string::npos);
 }
 
-TEST_CASE("import: what is said of a model has to fit it") {
+TEST_CASE("import: options that do not fit the model are refused") {
   temporary_directory dir;
   auto refusal = [&](auto change) {
     auto x = asks("affine", {rows_of_4});
@@ -201,8 +203,7 @@ TEST_CASE("import: what is said of a model has to fit it") {
 }
 
 TEST_CASE(
-  "import: what couples the rows of a batch is found in the graph, or by"
-  " numbers of other sizes, and named") {
+  "import: an operation that couples the rows of a batch is found and named") {
   struct {
     const char* file;
     std::vector<tensor_spec> inputs;
@@ -215,7 +216,7 @@ TEST_CASE(
     {"experts", {rows_of_4}, "aten::cumsum"},
     {"rolled", {rows_of_4}, "aten::roll"},
     {"ensemble", {rows_of_4}, nullptr},
-    {"picky", {rows_of_4}, nullptr}, // it raises, and computes nothing of it
+    {"picky", {rows_of_4}, nullptr}, // it raises and computes nothing
     {"traced-view", {rows_of_4}, nullptr},
     {"normed", {rows_of_4}, nullptr},
     {"affine", {rows_of_4}, nullptr},
@@ -240,8 +241,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("import: a model that keeps state is refused by the attribute's name,"
-          " or marked as stateful") {
+TEST_CASE("import: a model that keeps state is refused by the attribute's name "
+          "or marked as stateful") {
   temporary_directory dir;
   struct {
     const char* file;
@@ -267,8 +268,7 @@ TEST_CASE("import: a model that keeps state is refused by the attribute's name,"
   }
 }
 
-TEST_CASE("import: requests of a model whose rows depend on each other are"
-          " never merged") {
+TEST_CASE("import: requests of a model with dependent rows are never merged") {
   temporary_directory dir;
   auto done = import_into(dir, asks("capped", {rows_of_4}));
   REQUIRE(done);
@@ -279,9 +279,8 @@ TEST_CASE("import: requests of a model whose rows depend on each other are"
   CHECK(done->remarks[2].starts_with("it is one layer: "));
 }
 
-TEST_CASE(
-  "import: whether rows depend on each other is seen in every dtype, and"
-  " behind what is no number") {
+TEST_CASE("import: dependent rows are detected in every dtype and behind "
+          "values that are not numbers") {
   temporary_directory dir;
   auto axis_of = [&](const std::string& file, const tensor_spec& input) {
     auto done = import_into(dir, asks(file, {input}));
@@ -296,7 +295,8 @@ TEST_CASE(
   CHECK(axis_of("identity", {"x", dtype::f16, {-1, 4}}) == 0);
 }
 
-TEST_CASE("backend: code whose time its inputs' values can change is known") {
+TEST_CASE(
+  "backend: code with a run time that depends on input values is detected") {
   temporary_directory dir;
   auto depends = [&](const std::string& file) {
     auto done = import_into(dir, asks(file, {rows_of_4}));
@@ -311,7 +311,7 @@ TEST_CASE("backend: code whose time its inputs' values can change is known") {
   CHECK_FALSE(depends("ballast"));
 }
 
-TEST_CASE("P18: an import for which there is no room leaves nothing behind") {
+TEST_CASE("P18: an import without disk space leaves no files") {
   temporary_directory dir;
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit usual{};
@@ -361,19 +361,20 @@ TEST_CASE("backend: an output that is a view of an input keeps it alive") {
   CHECK(values_of(outputs[0]) == std::vector<float>{5, 6, 7, 8, 9, 10, 11, 12});
 }
 
-TEST_CASE("backend: what a pass allocates at most is metered") {
+TEST_CASE("backend: the peak memory of a pass is metered") {
   temporary_directory dir;
   auto done = import_into(dir, asks("affine", {rows_of_4}));
   REQUIRE(done);
   auto stage = load(done->directory);
   uint64_t peak = 0;
   REQUIRE(stage->run({floats({1000, 4})}, {}, &peak));
-  // A product of two numbers a row, and beside it its sum with two others.
+  // The product of two numbers per row, and at the same time its sum with two
+  // others.
   CHECK(peak == 16'000);
 }
 
-TEST_CASE("backend: a stage whose code was compiled for another is as new as"
-          " that was") {
+TEST_CASE(
+  "backend: a stage with code compiled for another has the initial state") {
   temporary_directory dir;
   auto done = import_into(dir, asks("numbering", {rows_of_4}));
   REQUIRE_MESSAGE(done, why(done));
@@ -393,7 +394,7 @@ TEST_CASE("backend: a stage whose code was compiled for another is as new as"
   CHECK(first_of(*load(done->directory)) == 12);
 }
 
-TEST_CASE("backend: what a model throws is an error with its words") {
+TEST_CASE("backend: an exception of a model is an error with its message") {
   temporary_directory dir;
   auto done = import_into(dir, asks("picky", {rows_of_4}));
   REQUIRE(done);
@@ -403,7 +404,7 @@ TEST_CASE("backend: what a model throws is an error with its words") {
   CHECK(y.failure().text.find("a number above 100") != std::string::npos);
 }
 
-TEST_CASE("backend: code and weights that do not belong together are refused") {
+TEST_CASE("backend: code and weights that do not match are refused") {
   temporary_directory dir;
   auto done = import_into(dir, asks("affine", {rows_of_4}));
   REQUIRE(done);

@@ -29,7 +29,7 @@ void push_many(admission& queue, uint64_t count) {
     queue.push(id, first_replica, 0);
 }
 
-/// Batches that begin, one each time that a running one ends.
+/// Batches that begin when `times` running batches end, one after another.
 batches begun_as_each_ends(admission& queue, size_t times) {
   batches out;
   for (size_t i = 0; i < times; ++i) {
@@ -56,12 +56,12 @@ TEST_CASE("admission: each mode lets its number of batches begin on an idle"
     {{sharing_mode::lanes, 0, 0}, 2, 4, 2},
     {{time, 0, 0}, 4, 1, 1},
     {{space, 0, 0}, 3, 3, 3},
-    {{space, 1, 0}, 3, 3, 3}, // at_once means nothing to space
+    {{space, 1, 0}, 3, 3, 3}, // at_once has no effect in mode space
     {{wave, 3, 0}, 4, 3, 3},
     {{wave, 0, 0}, 4, 4, 4},
     {{cap, 3, 0}, 4, 3, 3},
     {{cap, 0, 0}, 4, 4, 4},
-    {{cap, 9, 0}, 4, 4, 4}, // no more than there are lanes
+    {{cap, 9, 0}, 4, 4, 4}, // at most the number of lanes
   };
   for (auto& [sharing, lane_count, begun, places] : table) {
     auto& how = sharing; // no lambda captures a structured binding
@@ -112,7 +112,7 @@ TEST_CASE(
   push_many(queue, 2);
   CHECK(begin_all(queue).size() == 2);
   queue.ended(first_replica);
-  push_many(queue, 2); // the third of the wave, and one behind it
+  push_many(queue, 2); // the third batch of the wave, and a later one
   CHECK(begin_all(queue).size() == 1);
   queue.ended(first_replica);
   CHECK(begin_all(queue).empty());
@@ -129,8 +129,8 @@ TEST_CASE("admission: a device that becomes idle opens the next wave early") {
   CHECK(begin_all(queue).size() == 3);
 }
 
-TEST_CASE("admission: a batch that the device was not given leaves its place in"
-          " the wave") {
+TEST_CASE("admission: a batch that does not start on the device leaves its "
+          "place in the wave free") {
   admission queue{4, {sharing_mode::wave, 2, 0}};
   push_many(queue, 4);
   CHECK(queue.next() == 1);
@@ -139,7 +139,7 @@ TEST_CASE("admission: a batch that the device was not given leaves its place in"
 }
 
 TEST_CASE(
-  "admission: waiting batches are ordered by priority, then by arrival") {
+  "admission: waiting batches are ordered by priority and then by arrival") {
   admission queue{1, {sharing_mode::time, 0, 0}};
   queue.push(1, first_replica, 0);
   queue.push(2, first_replica, 9);
@@ -156,10 +156,10 @@ TEST_CASE("admission: a batch of a replica at its limit is passed over by"
   };
   const row table[] = {
     {0, 0, {1, 2, 3, 4}}, // no limit
-    {1, 0, {1, 3, 4}},    // the replica's own
-    {0, 1, {1, 3}},       // the device's, for each replica
-    {2, 1, {1, 3}},       // the smaller of both
-    {1, 2, {1, 3, 4}},    // the second replica has the device's alone
+    {1, 0, {1, 3, 4}},    // the replica's own limit
+    {0, 1, {1, 3}},       // the device's limit for each replica
+    {2, 1, {1, 3}},       // the smaller of both limits
+    {1, 2, {1, 3, 4}}, // only the device's limit holds for the second replica
   };
   for (auto& [of_replica, of_device, begun] : table) {
     auto limits = std::pair{of_replica, of_device};
@@ -176,8 +176,8 @@ TEST_CASE("admission: a batch of a replica at its limit is passed over by"
   }
 }
 
-TEST_CASE("admission: a batch that was passed over is first when one of its"
-          " replica ends") {
+TEST_CASE("admission: a batch that was passed over is first when its replica "
+          "ends a batch") {
   admission queue{2, {sharing_mode::space, 0, 0}};
   queue.set_limit(first_replica, 1);
   queue.set_limit(second_replica, 0);
@@ -192,7 +192,7 @@ TEST_CASE("admission: a batch that was passed over is first when one of its"
   CHECK(begin_all(queue) == batches{2});
 }
 
-TEST_CASE("admission: a changed limit holds for what begins later") {
+TEST_CASE("admission: a changed limit holds for batches that begin later") {
   admission queue{4, {sharing_mode::cap, 0, 0}};
   queue.set_limit(first_replica, 1);
   push_many(queue, 8);
@@ -206,22 +206,22 @@ TEST_CASE("admission: a changed limit holds for what begins later") {
   CHECK(begin_all(queue) == batches{5, 6});
 }
 
-TEST_CASE("admission: a changed sharing leaves running batches and holds for"
-          " what begins later") {
+TEST_CASE(
+  "admission: a changed sharing mode holds for batches that begin later") {
   admission queue{4, {sharing_mode::space, 0, 0}};
   push_many(queue, 8);
   CHECK(begin_all(queue).size() == 4);
   queue.set_sharing({sharing_mode::time, 0, 0});
   CHECK(begun_as_each_ends(queue, 3).empty());
   CHECK(begun_as_each_ends(queue, 1) == batches{5});
-  queue.set_sharing({sharing_mode::wave, 2, 0}); // of which one runs already
+  queue.set_sharing({sharing_mode::wave, 2, 0}); // one of two runs already
   CHECK(begin_all(queue) == batches{6});
   CHECK(begun_as_each_ends(queue, 1).empty());
   CHECK(begun_as_each_ends(queue, 1) == batches{7});
 }
 
-TEST_CASE("admission: batches of an unloaded instance are not held up by its"
-          " limit") {
+TEST_CASE(
+  "admission: the limit of an unloaded instance does not delay its batches") {
   admission queue{4, {sharing_mode::space, 0, 1}};
   queue.set_limit(first_replica, 1);
   push_many(queue, 3);
@@ -237,8 +237,8 @@ TEST_CASE("admission: batches of an unloaded instance are not held up by its"
   CHECK(begin_all(queue) == batches{1});
 }
 
-TEST_CASE("admission: by default a batch of a loaded instance costs one"
-          " allocation, its place in the queue") {
+TEST_CASE(
+  "admission: by default a batch of a loaded instance needs one allocation") {
   admission queue{2, {}};
   queue.set_limit(first_replica, 0);
   test::failing_allocation second{2};

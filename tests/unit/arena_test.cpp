@@ -25,8 +25,9 @@ arena made(size_t bytes = 1 << 20) {
   return std::move(*x);
 }
 
-/// Writes where the other side might, in what is said of the first tensor: 64
-/// bytes of extents, the offset, the bytes, the type, the rank.
+/// Overwrites a field in the arena's description of the first tensor, as a
+/// hostile process could: 64 bytes of extents, then offset, bytes, type and
+/// rank.
 template <class T>
 void overwrite(const arena& x, size_t at, T value) {
   REQUIRE(::pwrite(x.file().get(), &value, sizeof value, static_cast<off_t>(at))
@@ -37,7 +38,7 @@ constexpr size_t offset = 64, bytes = 72, type = 80, rank = 84;
 
 } // namespace
 
-TEST_CASE("arena: what is put in comes out") {
+TEST_CASE("arena: tensors are read as they were written") {
   auto x = made();
   tensor_list in{floats({2, 3}), floats({0, 3}), floats({5}, 7)};
   REQUIRE(x.put(in));
@@ -49,8 +50,8 @@ TEST_CASE("arena: what is put in comes out") {
   CHECK(*viewed == in);
 }
 
-TEST_CASE("arena: outputs are put behind inputs that they may be part of, and"
-          " stay where they are if they can") {
+TEST_CASE("arena: outputs that are views of inputs are not copied if their "
+          "place allows it") {
   auto x = made();
   REQUIRE(x.put(std::vector{floats({96})}));
   auto inputs = x.view(1);
@@ -59,8 +60,8 @@ TEST_CASE("arena: outputs are put behind inputs that they may be part of, and"
     return *tensor::make(dtype::f32, {n},
                          (*inputs)[0].data.slice(4 * first, 4 * n));
   };
-  // The second begins at no place that an arena knows of, the fourth is where
-  // the first is.
+  // The second output begins at an offset that an arena cannot describe. The
+  // fourth begins where the first does.
   tensor_list outputs{part(0, 48), part(52, 44), part(48, 4), part(0, 16)};
   CHECK(x.put(outputs, arena::bytes_for(*inputs)) == 4 * (44 + 16));
   auto y = x.view(4);
@@ -71,7 +72,7 @@ TEST_CASE("arena: outputs are put behind inputs that they may be part of, and"
     CHECK(values_of((*y)[i]).front() == first);
 }
 
-TEST_CASE("arena: what lies before or behind what is to stay is copied") {
+TEST_CASE("arena: tensors outside the region that stays are copied") {
   auto x = made();
   REQUIRE(x.put(std::vector{floats({96})}));
   auto all = x.behind(0), first = x.behind(arena::bytes_for({}));
@@ -81,7 +82,7 @@ TEST_CASE("arena: what lies before or behind what is to stay is copied") {
   CHECK(x.put(outputs, arena::bytes_for({}) + 384) == 576);
 }
 
-TEST_CASE("arena: what does not fit is not written") {
+TEST_CASE("arena: tensors that do not fit are not written") {
   auto x = made(64 << 10);
   REQUIRE(x.put(std::vector{floats({4})}));
   CHECK_FALSE(x.put(std::vector{floats({20'000})}));
@@ -91,7 +92,8 @@ TEST_CASE("arena: what does not fit is not written") {
   CHECK((*y)[0] == floats({4}));
 }
 
-TEST_CASE("P14: what a confined process says of tensors is not believed") {
+TEST_CASE("P14: an arena refuses wrong descriptions of tensors from a confined "
+          "process") {
   auto x = made();
   auto fresh = [&] { REQUIRE(x.put(std::vector{floats({4})})); };
   auto refused = [&] {
@@ -131,7 +133,7 @@ TEST_CASE("P14: what a confined process says of tensors is not believed") {
 TEST_CASE("P14: tensors of a confined process that overlap are not copied") {
   auto x = made(64 << 10);
   REQUIRE(x.put(std::vector{floats({10'000}), floats({4})}));
-  char first[88]; // what is said of it, and again of the second
+  char first[88]; // the description of one tensor
   REQUIRE(::pread(x.file().get(), first, sizeof first, 0) == sizeof first);
   REQUIRE(x.copy(2));
   REQUIRE(::pwrite(x.file().get(), first, sizeof first, sizeof first)
@@ -141,14 +143,15 @@ TEST_CASE("P14: tensors of a confined process that overlap are not copied") {
   CHECK(y.failure().text.find("overlap") != std::string::npos);
 }
 
-TEST_CASE("P14: nobody can take shared memory away from under the node") {
+TEST_CASE(
+  "P14: a confined process cannot shrink or seal shared memory of the node") {
   auto x = made();
   CHECK(::ftruncate(x.file().get(), 0) != 0);
   CHECK(::ftruncate(x.file().get(), 2 << 20) != 0);
   CHECK(::fcntl(x.file().get(), F_ADD_SEALS, F_SEAL_WRITE) != 0);
 }
 
-TEST_CASE("arena_pool: what somebody has nobody else gets") {
+TEST_CASE("arena_pool: a slot has one user until its last reference is gone") {
   arena_pool pool;
   std::set<uint32_t> numbers;
   std::vector<std::shared_ptr<arena_pool::slot>> taken;
@@ -170,7 +173,7 @@ TEST_CASE("arena_pool: what somebody has nobody else gets") {
   CHECK(again->number == number);
 }
 
-TEST_CASE("arena_pool: what is in use outlives it") {
+TEST_CASE("arena_pool: a slot in use outlives the pool") {
   auto pool = std::make_optional<arena_pool>();
   auto mine = pool->take();
   mine->memory = made();
@@ -179,7 +182,8 @@ TEST_CASE("arena_pool: what is in use outlives it") {
   CHECK((*mine->memory.view(1))[0] == floats({3}));
 }
 
-TEST_CASE("records: one that is too short, too long or missing is no record") {
+TEST_CASE("records: a record that is too short or too long or missing ends the "
+          "connection") {
   auto ends = make_connection();
   REQUIRE(ends);
   auto& [a, b] = *ends;
@@ -198,7 +202,8 @@ TEST_CASE("records: one that is too short, too long or missing is no record") {
   CHECK_FALSE(send_record(b, x));
 }
 
-TEST_CASE("records: open files come along, and only where they are wanted") {
+TEST_CASE(
+  "records: open files are received only where the receiver accepts files") {
   auto ends = make_connection();
   REQUIRE(ends);
   auto& [a, b] = *ends;
@@ -210,7 +215,7 @@ TEST_CASE("records: open files come along, and only where they are wanted") {
   CHECK(receive_record(b, x, far_future, &got) == received::record);
   CHECK(got.size() == 2);
   REQUIRE(send_record(a, uint64_t{2}, files));
-  auto next = ::dup(a.get()); // the number that a file would get
+  auto next = ::dup(a.get()); // the number that a received file would get
   ::close(next);
   CHECK(receive_record(b, x) == received::record);
   CHECK(::fcntl(next, F_GETFD) == -1);

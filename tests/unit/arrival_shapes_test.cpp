@@ -95,8 +95,8 @@ TEST_CASE("arrivals: each gamma function has its rate and its cv") {
   }
 }
 
-TEST_CASE("arrivals: an on-off function is silent between its bursts and has"
-          " its rate in all") {
+TEST_CASE("arrivals: an on-off function is silent between its bursts and keeps "
+          "its mean rate") {
   auto x = part_of(arrival_process::functions, 100);
   x.functions = 2;
   x.tail = 1;
@@ -107,9 +107,9 @@ TEST_CASE("arrivals: an on-off function is silent between its bursts and has"
   constexpr auto length = 40'000s;
   auto all = arrivals_of(x, length, &function);
   CHECK(rate_within(all, 0s, length) == doctest::Approx(100).epsilon(0.02));
-  // The busier function: 2/3 of the rate, 4 times as high during a burst. A gap
-  // of more than 0.2 s is a pause, of 3 s on average (a gap within a burst has
-  // a mean of 3.75 ms, a pause of less is one of 15).
+  // The busier function has 2/3 of the rate and runs 4 times as high during a
+  // burst. A gap of more than 0.2 s is a pause: pauses last 3 s on average, and
+  // gaps within a burst 3.75 ms.
   auto own = only(all, function, 0);
   double silent = 0;
   for (size_t i = 1; i < own.size(); ++i)
@@ -118,8 +118,7 @@ TEST_CASE("arrivals: an on-off function is silent between its bursts and has"
   CHECK(silent / to_seconds(length) == doctest::Approx(0.75).epsilon(0.02));
 }
 
-TEST_CASE("arrivals: surges multiply the rate while they last, and those that"
-          " overlap multiply each other") {
+TEST_CASE("arrivals: overlapping surges multiply the rate while they last") {
   auto x = part_of(arrival_process::poisson, 100);
   x.surges = {{100s, 100s, 5, 0us}, {150s, 100s, 2, 400s}};
   auto all = arrivals_of(x, 800s);
@@ -210,9 +209,7 @@ TEST_CASE("arrivals: peak is the rate of the file's busiest second") {
   CHECK(arrivals_of(x, 10s).size() == 8);
 }
 
-TEST_CASE("arrivals: an offset begins inside the file, and the skipped start "
-          "follows its"
-          " end") {
+TEST_CASE("arrivals: an offset begins inside the file and wraps at its end") {
   temporary_directory folder;
   auto x = part_of(arrival_process::rates, 1);
   x.file = two_rates(folder);
@@ -232,14 +229,15 @@ TEST_CASE("arrivals: an offset begins inside the file, and the skipped start "
   CHECK(arrivals_of(x, 10s) == arrival_times{500ms, 1s, 2s});
 }
 
-TEST_CASE("arrivals: with a granularity all of a period come at its start") {
+TEST_CASE(
+  "arrivals: with a granularity all arrivals of a period come at its start") {
   auto x = part_of(arrival_process::poisson, 100);
   x.granularity = 350ms;
   auto all = arrivals_of(x, 2000s);
   CHECK(rate_within(all, 0s, 2000s) == doctest::Approx(100).epsilon(0.02));
   CHECK(std::all_of(all.begin(), all.end(),
                     [](auto at) { return at % 350ms == 0us; }));
-  // The counts of periods are those of a Poisson process of mean 35.
+  // The counts per period follow a Poisson distribution of mean 35.
   std::vector<double> counts(static_cast<size_t>(2000s / 350ms));
   for (auto at : all)
     if (auto i = static_cast<size_t>(at / 350ms); i < counts.size())
@@ -247,8 +245,7 @@ TEST_CASE("arrivals: with a granularity all of a period come at its start") {
   CHECK(cv_of(counts) == doctest::Approx(1 / std::sqrt(35)).epsilon(0.05));
 }
 
-TEST_CASE("arrivals: the exact number of requests is there, whatever the"
-          " process") {
+TEST_CASE("arrivals: every process gives the exact number of requests") {
   temporary_directory folder;
   for (auto process : {arrival_process::poisson, arrival_process::constant,
                        arrival_process::gamma, arrival_process::bursts,
@@ -289,8 +286,8 @@ TEST_CASE("arrivals: an exact number of requests keeps the process") {
   CHECK(rate_within(all, 0s, 500s) == doctest::Approx(75).epsilon(0.02));
 }
 
-TEST_CASE("arrivals: a file too small for the requests wanted is refused where"
-          " no scale helps") {
+TEST_CASE("arrivals: a file with too few arrivals for the requested number is "
+          "refused if no scale helps") {
   temporary_directory folder;
   auto x = part_of(arrival_process::rates, 1);
   x.file = folder.path() + "/none.csv";

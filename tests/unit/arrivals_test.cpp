@@ -14,7 +14,7 @@ namespace {
 
 struct moments {
   double rate = 0;
-  double cv = 0; ///< of the gaps
+  double cv = 0; ///< coefficient of variation of the gaps
 };
 
 moments measure(const arrival_times& xs, microseconds length) {
@@ -52,7 +52,7 @@ TEST_CASE("arrivals: a Poisson process has its rate and a cv of 1") {
   CHECK(found.cv == doctest::Approx(1).epsilon(0.02));
 }
 
-TEST_CASE("arrivals: constant ones are evenly spaced") {
+TEST_CASE("arrivals: constant arrivals are evenly spaced") {
   auto found = of(by(arrival_process::constant, 50));
   CHECK(found.rate == doctest::Approx(50).epsilon(0.001));
   CHECK(found.cv < 0.001);
@@ -70,8 +70,9 @@ TEST_CASE("arrivals: a gamma process has its rate and its cv") {
   }
 }
 
-TEST_CASE("arrivals: a gamma process has its rate from the first moment on") {
-  // A process that began with a whole gap would have half as many again.
+TEST_CASE("arrivals: a gamma process has its rate from the first second on") {
+  // A process that began with a whole gap would have about half of the
+  // arrivals.
   auto x = by(arrival_process::gamma, 1);
   x.cv = 8;
   size_t n = 0;
@@ -81,7 +82,7 @@ TEST_CASE("arrivals: a gamma process has its rate from the first moment on") {
   CHECK(static_cast<double>(n) / runs == doctest::Approx(60).epsilon(0.08));
 }
 
-TEST_CASE("arrivals: bursts keep the mean rate, and are bursts") {
+TEST_CASE("arrivals: bursts keep the mean rate and raise the cv") {
   auto x = by(arrival_process::bursts, 100);
   x.burst = 8;
   x.burst_part = 0.1;
@@ -91,7 +92,7 @@ TEST_CASE("arrivals: bursts keep the mean rate, and are bursts") {
   CHECK(found.cv > 1.15);
 }
 
-TEST_CASE("arrivals: a ramp goes evenly from one rate to the other") {
+TEST_CASE("arrivals: a ramp changes evenly from one rate to the other") {
   auto x = by(arrival_process::ramp, 20);
   x.to_rate = 100;
   auto found = make_arrivals(x, 1000s, random_stream{3});
@@ -122,7 +123,8 @@ TEST_CASE("arrivals: functions' rates fall with a power of their rank") {
   CHECK(count[0] / count[9] == doctest::Approx(10).epsilon(0.08));
 }
 
-TEST_CASE("arrivals: a trace of rates is kept to, scaled, second by second") {
+TEST_CASE(
+  "arrivals: a trace of rates is followed second by second with its scale") {
   temporary_directory folder;
   auto file = folder.path() + "/t.csv";
   std::ofstream{file} << "second,requests\n0,10\n1,0\n2,4\n";
@@ -136,7 +138,7 @@ TEST_CASE("arrivals: a trace of rates is kept to, scaled, second by second") {
   CHECK((*found)[20] >= 2s);
 }
 
-TEST_CASE("arrivals: a trace of times begins with its first one") {
+TEST_CASE("arrivals: a trace of times begins with its first arrival") {
   temporary_directory folder;
   auto file = folder.path() + "/t.csv";
   std::ofstream{file} << "app,seconds\na,12.5\nb,10\na,11\n";
@@ -147,7 +149,8 @@ TEST_CASE("arrivals: a trace of times begins with its first one") {
   CHECK(*found == arrival_times{0s, 1s, 2500ms});
 }
 
-TEST_CASE("arrivals: what is no number is named with its file and line") {
+TEST_CASE(
+  "arrivals: a value that is not a number is reported with its file and line") {
   temporary_directory folder;
   auto file = folder.path() + "/t.csv";
   std::ofstream{file} << "1\nmany\n";
@@ -160,7 +163,7 @@ TEST_CASE("arrivals: what is no number is named with its file and line") {
         != std::string::npos);
 }
 
-TEST_CASE("arrivals: a file without any, or cut off, is refused") {
+TEST_CASE("arrivals: an empty or truncated file is refused") {
   temporary_directory folder;
   auto file = folder.path() + "/t.csv";
   auto x = by(arrival_process::rates, 1);
@@ -173,7 +176,8 @@ TEST_CASE("arrivals: a file without any, or cut off, is refused") {
   };
   CHECK(error_of("") == file + ": has no requests per second");
   CHECK(error_of("second,requests\n") == file + ": has no requests per second");
-  // A heading is no number; a hole would shift what comes after it.
+  // A negative number is no heading. An empty line would shift all later
+  // seconds.
   CHECK(error_of("-3\n10\n").find("t.csv:1: expected") != std::string::npos);
   CHECK(error_of("10\n\n5\n").find("t.csv:2: expected") != std::string::npos);
   CHECK(error_of("10\n5" + std::string(5000, ' ') + "x\n").find("t.csv:2:")
@@ -188,7 +192,7 @@ TEST_CASE("arrivals: a file without any, or cut off, is refused") {
         == file + ": is damaged, or ends in the middle");
 }
 
-TEST_CASE("arrivals: a byte order mark is no heading") {
+TEST_CASE("arrivals: a byte order mark is not read as a heading") {
   temporary_directory folder;
   auto x = by(arrival_process::rates, 1);
   x.file = folder.path() + "/t.csv";
@@ -199,7 +203,7 @@ TEST_CASE("arrivals: a byte order mark is no heading") {
   CHECK(found->size() == 8);
 }
 
-TEST_CASE("arrivals: more than can be held are refused") {
+TEST_CASE("arrivals: a rate with more arrivals than fit in memory is refused") {
   auto x = by(arrival_process::poisson, 1e7);
   CHECK_FALSE(make_arrivals(x, 3600s, random_stream{1}));
 }

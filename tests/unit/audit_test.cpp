@@ -27,7 +27,7 @@ public:
     return std::move(*x);
   }
 
-  /// What a reader finds, and what is wrong with it.
+  /// The lines that a reader finds, and the error in the log (empty if none).
   std::pair<lines, std::string> read() const {
     lines parts, out;
     for (int i = audit_parts; i >= 0; --i)
@@ -47,7 +47,7 @@ private:
 
 } // namespace
 
-TEST_CASE("audit: what was said is there after restarts and losses of power") {
+TEST_CASE("audit: appended lines survive restarts and power losses") {
   audited x;
   lines expected;
   for (int i = 0; i < 20; ++i) {
@@ -62,7 +62,7 @@ TEST_CASE("audit: what was said is there after restarts and losses of power") {
   CHECK(wrong.empty());
 }
 
-TEST_CASE("audit: a line that was changed shows") {
+TEST_CASE("audit: a changed line is detected") {
   audited x;
   REQUIRE(x.open()->append({"ops said drain", "ops said set_model"}));
   auto& text = *x.disk().content(audit_file);
@@ -70,24 +70,25 @@ TEST_CASE("audit: a line that was changed shows") {
   text.replace(at, 5, "hello");
   auto [found, wrong] = x.read();
   CHECK(wrong.find("damaged") != std::string::npos);
-  // What comes later goes into another part, and shows too.
+  // Later lines go into another part; the reader still reports the damage.
   REQUIRE(x.open()->append({"ops said evict"}));
   std::tie(found, wrong) = x.read();
   CHECK(found.back() == "ops said evict");
   CHECK(wrong.find("damaged") != std::string::npos);
 }
 
-TEST_CASE("audit: a part that was exchanged shows") {
+TEST_CASE("audit: an exchanged part is detected") {
   audited x, other;
   REQUIRE(x.open(0)->append({"ops said one"}));
   REQUIRE(x.open(0)->append({"ops said two"}));
   REQUIRE(x.read().second.empty());
   REQUIRE(other.open(0)->append({"nobody said a thing"}));
   *x.disk().content(audit_part(1)) = *other.disk().content(audit_file);
-  CHECK(x.read().second == "a part does not follow the one before it");
+  CHECK(x.read().second == "a part does not follow the part before it");
 }
 
-TEST_CASE("audit: parts that are full follow each other, and the oldest goes") {
+TEST_CASE("audit: a full part is followed by a new part and the oldest part is "
+          "deleted") {
   audited x;
   auto log = x.open(0);
   for (int i = 0; i < 3 * audit_parts; ++i)
@@ -99,7 +100,7 @@ TEST_CASE("audit: parts that are full follow each other, and the oldest goes") {
   CHECK(found.front() == "line " + std::to_string(2 * audit_parts - 1));
 }
 
-TEST_CASE("audit: parts of an earlier life move on, too, in a directory") {
+TEST_CASE("audit: parts in a directory rotate across restarts") {
   temporary_directory dir;
   constexpr int lives = audit_parts + 3;
   for (int i = 0; i < lives; ++i) {
@@ -119,7 +120,7 @@ TEST_CASE("audit: parts of an earlier life move on, too, in a directory") {
   CHECK(found.back() == "line " + std::to_string(lives - 1));
 }
 
-TEST_CASE("P18: a write of the audit log that fails loses nothing before it") {
+TEST_CASE("P18: a failed write of the audit log loses no earlier line") {
   size_t part_max = audit_part_max;
   SUBCASE("within a part") {
   }
@@ -147,8 +148,8 @@ TEST_CASE("P18: a write of the audit log that fails loses nothing before it") {
   }
 }
 
-TEST_CASE("P6: a loss of power while parts move on loses no line of an audit"
-          " log") {
+TEST_CASE(
+  "P6: a power loss during rotation of parts loses no line of the audit log") {
   size_t whole_runs = 0;
   for (size_t n = 0; whole_runs == 0; ++n) {
     CAPTURE(n);
@@ -172,7 +173,7 @@ TEST_CASE("P6: a loss of power while parts move on loses no line of an audit"
   }
 }
 
-TEST_CASE("P18: lines that a full disk refused are kept when it has room") {
+TEST_CASE("P18: lines that a full disk refused are written when it has room") {
   audited x;
   std::atomic<bool> full{false};
   std::atomic<int> refused{0};
@@ -192,13 +193,15 @@ TEST_CASE("P18: lines that a full disk refused are kept when it has room") {
   x.disk().fail(nullptr);
   auto [found, wrong] = x.read();
   CHECK(wrong.empty());
-  for (int i = 0; i < 4; ++i) // maybe twice: a refused write may leave a part
+  for (int i = 0; i < 4; ++i) // maybe twice: a refused write may leave a
+                              // partial record
     CHECK(std::count(found.begin(), found.end(), "line " + std::to_string(i))
           > 0);
   CHECK(found.back() == "line 3");
 }
 
-TEST_CASE("audit: a storm of refusals is counted, not listed") {
+TEST_CASE(
+  "audit: many refusals in a short time are counted instead of listed") {
   temporary_directory data;
   {
     auto log = open_kept_log(test::disk_at(audit_directory(data.path())));
@@ -221,8 +224,8 @@ TEST_CASE("audit: a storm of refusals is counted, not listed") {
   CHECK(has("ops said drain"));
 }
 
-TEST_CASE("P13: a chain of lines that was computed anew without its key is"
-          " found") {
+TEST_CASE(
+  "P13: a chain of lines that was rebuilt without its key is detected") {
   temporary_directory data;
   auto folder = audit_directory(data.path());
   {
@@ -241,7 +244,7 @@ TEST_CASE("P13: a chain of lines that was computed anew without its key is"
   SUBCASE("by a reader with the key") {
     CHECK_FALSE(read_kept_lines(folder)->wrong.empty());
   }
-  SUBCASE("by a reader without the key, which is reported") {
+  SUBCASE("by a reader without the key that reports the missing key") {
     REQUIRE(::unlink((folder + "/" + chain_key_file).c_str()) == 0);
     CHECK(read_kept_lines(folder)->wrong.find("key of the chain")
           != std::string::npos);

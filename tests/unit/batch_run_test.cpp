@@ -9,7 +9,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Doubles what it is given, as far as there is memory.
+/// A stage that doubles its inputs and runs out of memory above `most_rows`.
 class doubling_stage : public loaded_stage {
 public:
   explicit doubling_stage(int64_t most_rows) : most_rows_(most_rows) {}
@@ -33,7 +33,7 @@ private:
   int64_t most_rows_;
 };
 
-/// A batch of requests of one row each, that say which they are.
+/// A batch of requests of one row each, with distinct values.
 execution batch_of(size_t requests) {
   execution out;
   for (size_t i = 0; i < requests; ++i)
@@ -57,8 +57,8 @@ struct environment {
 
 } // namespace
 
-TEST_CASE("P24: a batch for which there is no memory is run in pieces, each"
-          " request with its own result") {
+TEST_CASE("P24: a batch that exceeds memory is run in pieces and each request "
+          "gets its own result") {
   environment on{3};
   auto x = batch_of(8);
   for (int i = 0; i < 2; ++i) {
@@ -72,27 +72,26 @@ TEST_CASE("P24: a batch for which there is no memory is run in pieces, each"
       CHECK(values_of((*y)[k][0]) == twice);
     }
   }
-  // 8, 4, then four times 2; the next time it is known that 2 fit.
+  // The first run tries 8, 4, then four times 2. The second run begins with 2.
   CHECK(on.stage.passes == 1 + 1 + 4 + 4);
 }
 
-TEST_CASE("P24: one request for which there is no memory fails, and so does its"
-          " batch") {
+TEST_CASE("P24: a single request that exceeds memory fails with its batch") {
   environment on{0};
   auto y = on.run(batch_of(2));
   REQUIRE_FALSE(y);
   CHECK(y.failure().code == ec::overloaded);
-  CHECK(on.stage.passes == 2); // both, and the first of them
+  CHECK(on.stage.passes == 2); // the whole batch, then its first request
 }
 
-TEST_CASE("batch run: what there is memory for is run at once") {
+TEST_CASE("batch run: a batch that fits into memory is run in one pass") {
   environment on{8};
   CHECK(on.run(batch_of(8)));
   CHECK(on.stage.passes == 1);
 }
 
-TEST_CASE("fitting batch: more than there was memory for is tried again after a"
-          " minute") {
+TEST_CASE("fitting batch: a larger batch is tried again one minute after "
+          "memory ran out") {
   fitting_batch x;
   timestamp now{1h};
   CHECK(x.allows(1'000'000, now));

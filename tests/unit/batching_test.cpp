@@ -32,12 +32,12 @@ TEST_CASE("batching: the batch axis need not be the first") {
   CHECK((*scatter(*batch, rows, 1))[1] == requests[1]);
 }
 
-TEST_CASE("batching: one request is passed on without a copy") {
+TEST_CASE("batching: a single request is not copied") {
   std::vector<tensor_list> requests{{floats({1, 3})}};
   CHECK((*gather(requests, 0))[0].data.data() == requests[0][0].data.data());
 }
 
-TEST_CASE("batching: what is copied is counted, what is passed on is not") {
+TEST_CASE("batching: copied bytes are counted and forwarded bytes are not") {
   std::vector<tensor_list> alone{{floats({1, 3})}};
   auto before = bytes_copied();
   REQUIRE(gather(alone, 0));
@@ -47,12 +47,11 @@ TEST_CASE("batching: what is copied is counted, what is passed on is not") {
   REQUIRE(batch);
   CHECK(bytes_copied() == before + 24);
   std::vector<size_t> rows{1, 2};
-  REQUIRE(scatter(*batch, rows, 1)); // whose rows do not lie together
+  REQUIRE(scatter(*batch, rows, 1)); // its rows are not contiguous
   CHECK(bytes_copied() == before + 48);
 }
 
-TEST_CASE("P14: tensors without a byte are cut and joined at once, whatever"
-          " their extents") {
+TEST_CASE("P14: tensors without bytes are split and joined at any extents") {
   tensor none{dtype::u8, {int64_t{1} << 60, 2, 0}, {}};
   std::vector<size_t> rows{1, 1};
   auto parts = scatter({none}, rows, 1);
@@ -63,12 +62,12 @@ TEST_CASE("P14: tensors without a byte are cut and joined at once, whatever"
   CHECK((*batch)[0] == none);
 }
 
-TEST_CASE("batching: a model that changes the number of rows is found out") {
+TEST_CASE("batching: a model that changes the number of rows is an error") {
   std::vector<size_t> rows{1, 1};
   CHECK(scatter({floats({3, 2})}, rows, 0).failure().code == ec::internal);
 }
 
-TEST_CASE("batching: only requests that agree elsewhere are mergeable") {
+TEST_CASE("batching: requests are mergeable if all other extents agree") {
   CHECK(mergeable({floats({1, 4})}, {floats({3, 4})}, 0));
   CHECK_FALSE(mergeable({floats({1, 4})}, {floats({1, 5})}, 0));
   CHECK_FALSE(mergeable({floats({1, 4})}, {floats({1, 4})}, -1));

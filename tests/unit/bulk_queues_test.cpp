@@ -15,7 +15,7 @@ serve_queue::gift gift(const std::string& link, size_t chunk) {
   return {link, {"c", chunk}};
 }
 
-/// Everything that is sent now.
+/// All chunks that are sent now.
 std::vector<serve_queue::gift> all_next(serve_queue& x, timestamp now = {}) {
   std::vector<serve_queue::gift> out;
   while (auto next = x.next(now, chunk_bytes))
@@ -25,7 +25,8 @@ std::vector<serve_queue::gift> all_next(serve_queue& x, timestamp now = {}) {
 
 } // namespace
 
-TEST_CASE("pull_queue: chunks are asked for in order, so many at a time") {
+TEST_CASE(
+  "pull_queue: chunks are requested in order up to the window of each source") {
   pull_queue x{10};
   x.want({4, 6});
   x.want({0, 10});
@@ -38,7 +39,7 @@ TEST_CASE("pull_queue: chunks are asked for in order, so many at a time") {
   CHECK(x.missing() == 9);
 }
 
-TEST_CASE("pull_queue: what is there is not asked for") {
+TEST_CASE("pull_queue: chunks that are present are not requested") {
   pull_queue x{3};
   x.have(1);
   x.want({0, 3});
@@ -46,7 +47,7 @@ TEST_CASE("pull_queue: what is there is not asked for") {
   CHECK(x.next() == asks{{1, 0}, {1, 2}});
 }
 
-TEST_CASE("FP-62: a source that has a part is asked for that part alone") {
+TEST_CASE("FP-62: a source with some chunks is asked for these chunks only") {
   pull_queue x{6};
   x.want({0, 6});
   x.add(1, {2, {{4, 6}}});
@@ -58,7 +59,7 @@ TEST_CASE("FP-62: a source that has a part is asked for that part alone") {
   CHECK(x.next() == asks{{3, 1}, {3, 3}, {3, 4}});
 }
 
-TEST_CASE("pull_queue: several sources share the work") {
+TEST_CASE("pull_queue: several sources share the chunks") {
   pull_queue x{5};
   x.want({0, 5});
   x.add(1, {2});
@@ -69,7 +70,8 @@ TEST_CASE("pull_queue: several sources share the work") {
   CHECK(x.next() == asks{{2, 4}});
 }
 
-TEST_CASE("FP-49: what a lost source owes is asked of the others, first") {
+TEST_CASE(
+  "FP-49: chunks owed by a lost source are requested from the others first") {
   pull_queue x{6};
   x.want({0, 6});
   x.add(1, {3});
@@ -81,7 +83,7 @@ TEST_CASE("FP-49: what a lost source owes is asked of the others, first") {
   CHECK(x.next() == asks{{2, 1}, {2, 2}, {2, 3}, {2, 4}, {2, 5}});
 }
 
-TEST_CASE("P8: a chunk that was wrong is asked for again") {
+TEST_CASE("P8: a corrupt chunk is requested again") {
   pull_queue x{2};
   x.want({0, 2});
   x.add(1, {1});
@@ -91,7 +93,7 @@ TEST_CASE("P8: a chunk that was wrong is asked for again") {
   CHECK(x.next() == asks{{1, 0}});
 }
 
-TEST_CASE("pull_queue: what nobody asked for is no answer") {
+TEST_CASE("pull_queue: a chunk that was not requested is no answer") {
   pull_queue x{2};
   x.want({0, 1});
   x.add(1, {1});
@@ -102,8 +104,8 @@ TEST_CASE("pull_queue: what nobody asked for is no answer") {
   CHECK_FALSE(x.answered(1, 0));
 }
 
-TEST_CASE("pull_queue: whatever sources do, each chunk comes, and once if none"
-          " is lost") {
+TEST_CASE("pull_queue: all chunks arrive and none arrives twice unless a "
+          "source is lost") {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     CAPTURE(seed);
     random_stream random{seed};
@@ -138,7 +140,7 @@ TEST_CASE("pull_queue: whatever sources do, each chunk comes, and once if none"
   }
 }
 
-TEST_CASE("serve_queue: a chunk is given once it is there") {
+TEST_CASE("serve_queue: a chunk is sent as soon as it is present") {
   serve_queue x{{}};
   CHECK(x.ask("a", {"c", 1}, transfer_rank::start, false));
   CHECK(x.ask("b", {"c", 1}, transfer_rank::start, false));
@@ -148,8 +150,8 @@ TEST_CASE("serve_queue: a chunk is given once it is there") {
   CHECK(all_next(x) == std::vector{gift("a", 1), gift("b", 1)});
 }
 
-TEST_CASE("serve_queue: starts go before completions, and these before what is"
-          " fetched for later") {
+TEST_CASE("serve_queue: chunks for starts are sent before completions and "
+          "completions before prefetches") {
   serve_queue x{{.each = 9, .at_once = 9}};
   x.ask("a", {"c", 1}, transfer_rank::prefetch, true);
   x.ask("a", {"c", 2}, transfer_rank::completion, true);
@@ -159,8 +161,8 @@ TEST_CASE("serve_queue: starts go before completions, and these before what is"
         == std::vector{gift("a", 3), gift("b", 4), gift("a", 2), gift("a", 1)});
 }
 
-TEST_CASE("serve_queue: no more than so much is on its way to one, whatever"
-          " others read") {
+TEST_CASE("serve_queue: chunks in flight to one receiver are limited "
+          "independently of other receivers") {
   serve_queue x{{.each = 9, .at_once = 1}};
   for (size_t i = 0; i < 3; ++i) {
     x.ask("slow", {"c", i}, transfer_rank::start, true);
@@ -175,7 +177,7 @@ TEST_CASE("serve_queue: no more than so much is on its way to one, whatever"
   CHECK(all_next(x) == std::vector{gift("slow", 1)});
 }
 
-TEST_CASE("serve_queue: who asks for too much at once gets nothing for it") {
+TEST_CASE("serve_queue: a request beyond the limit of a receiver is refused") {
   serve_queue x{{.each = 2}};
   CHECK(x.ask("a", {"c", 0}, transfer_rank::start, false));
   CHECK(x.ask("a", {"c", 1}, transfer_rank::start, false));
@@ -183,7 +185,8 @@ TEST_CASE("serve_queue: who asks for too much at once gets nothing for it") {
   CHECK(x.ask("b", {"c", 2}, transfer_rank::start, true));
 }
 
-TEST_CASE("serve_queue: what is withdrawn or whose link ended is not given") {
+TEST_CASE(
+  "serve_queue: a chunk is not sent once it is withdrawn or its link ended") {
   serve_queue x{{}};
   x.ask("a", {"c", 0}, transfer_rank::start, true);
   x.ask("b", {"c", 1}, transfer_rank::start, false);
@@ -200,7 +203,7 @@ TEST_CASE("serve_queue: what is withdrawn or whose link ended is not given") {
   }
 }
 
-TEST_CASE("serve_queue: no more is sent than the rate allows") {
+TEST_CASE("serve_queue: chunks are sent at no more than the configured rate") {
   serve_queue x{{.each = 64, .at_once = 64, .per_second = 10.0 * chunk_bytes}};
   for (size_t i = 0; i < 60; ++i)
     x.ask("a", {"c", i}, transfer_rank::start, true);

@@ -13,7 +13,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// A folder of kept bundles with m/1.
+/// A bundle directory that holds m/1.
 struct one_kept {
   one_kept() {
     auto x = here.open();
@@ -35,7 +35,8 @@ struct one_kept {
 
 } // namespace
 
-TEST_CASE("bundle_directory: one is found again, the same") {
+TEST_CASE("bundle_directory: a stored bundle is listed and opens with the same "
+          "content") {
   one_kept x;
   auto found = bundle_directory{x.folder.path()}.list().good;
   REQUIRE(found.size() == 1);
@@ -46,13 +47,13 @@ TEST_CASE("bundle_directory: one is found again, the same") {
   REQUIRE(first);
   CHECK(*travelling::pieces_of(*again) == *travelling::pieces_of(*first));
   auto& file = *again->weights_file;
-  CHECK(file.chunks_there() < file.chunks()); // no more than where they lie
+  CHECK(file.chunks_there() < file.chunks()); // opening reads no chunks
   for (size_t i = 0; i < file.chunks(); ++i)
     CHECK(file.verify(i));
   CHECK(file.content() == first->weights_file->content());
 }
 
-TEST_CASE("P8: of a kept bundle what was changed is found when it is used") {
+TEST_CASE("P8: a change to a stored bundle is detected when it is used") {
   one_kept x;
   auto bytes = read_file(x.file("weights.safetensors"), 1u << 24);
   REQUIRE(bytes);
@@ -70,7 +71,8 @@ TEST_CASE("P8: of a kept bundle what was changed is found when it is used") {
   CHECK_FALSE(x.kept.open(x.content));
 }
 
-TEST_CASE("bundle_directory: what a crash left does not count, and goes") {
+TEST_CASE(
+  "bundle_directory: leftovers of a crash are not listed and are removed") {
   namespace fs = std::filesystem;
   one_kept x;
   auto half = x.folder / ".staging-1-0";
@@ -84,15 +86,15 @@ TEST_CASE("bundle_directory: what a crash left does not count, and goes") {
   CHECK(x.kept.list().good.size() == 1);
   CHECK_FALSE(fs::exists(half));
   CHECK_FALSE(fs::exists(torn));
-  CHECK_FALSE(fs::exists(other)); // another by its name
+  CHECK_FALSE(fs::exists(other)); // its name is not its content hash
   CHECK(fs::exists(x.folder / "somebody's"));
 }
 
-TEST_CASE("bundle_directory: of one that cannot be written nothing is left") {
+TEST_CASE("bundle_directory: a bundle that cannot be written leaves no files") {
   one_kept x;
   auto content = x.here.open();
   REQUIRE(content);
-  // A file in the way, when others are written already.
+  // A file stands where a folder is needed, after other files were written.
   content->info.layers[1].code = content->info.layers[0].code + "/below";
   temporary_directory folder;
   bundle_directory other{folder / "bundles"};
@@ -103,8 +105,8 @@ TEST_CASE("bundle_directory: of one that cannot be written nothing is left") {
   CHECK_FALSE(std::filesystem::exists(folder / "bundles"));
 }
 
-TEST_CASE("bundle_directory: nobody else can look into them, and one can be"
-          " dropped") {
+TEST_CASE(
+  "bundle_directory: only the owner has access and a bundle can be dropped") {
   one_kept x;
   auto may = std::filesystem::status(x.folder.path()).permissions();
   CHECK(may == std::filesystem::perms::owner_all);
@@ -115,9 +117,8 @@ TEST_CASE("bundle_directory: nobody else can look into them, and one can be"
   CHECK_FALSE(x.kept.open(x.content));
 }
 
-TEST_CASE(
-  "P8: a kept bundle whose weights have lost their end is taken away, and"
-  " counted") {
+TEST_CASE("P8: a stored bundle with truncated weights is removed and counted "
+          "as broken") {
   one_kept x;
   auto found = x.kept.open(x.content);
   REQUIRE(found);
@@ -125,10 +126,10 @@ TEST_CASE(
   auto left = x.kept.list();
   CHECK(left.good.empty());
   CHECK(left.broken == 1);
-  CHECK(x.kept.list().broken == 0); // it is gone
+  CHECK(x.kept.list().broken == 0); // the bundle was removed
 }
 
-TEST_CASE("bundle_directory: which was opened last is known by the disk") {
+TEST_CASE("bundle_directory: the last use of a bundle is stored on disk") {
   namespace fs = std::filesystem;
   one_kept x;
   auto long_ago = fs::file_time_type::clock::now() - 1h;

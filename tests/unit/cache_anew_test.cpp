@@ -5,13 +5,13 @@
 #include "tests/support/host_with_cache.hpp"
 
 /// \file
-/// What a CACHE knows that begins in place of one that was lost.
+/// State of a CACHE that replaces one that was lost.
 
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("I12: whoever uses what a cache gave him that was lost tells the next"
-          " one, which has it stay, and gives it to others") {
+TEST_CASE("I12: a model that a user got from a lost cache is kept and served "
+          "by the next cache") {
   host_with_cache host;
   auto content = host.content();
   host_with_cache::user first{host}, next{host};
@@ -24,28 +24,27 @@ TEST_CASE("I12: whoever uses what a cache gave him that was lost tells the next"
   CHECK(host.row(cache_place::memory)->users == 1);
   CHECK(next.use(content).content == x.content);
   CHECK(host.row(cache_place::memory)->users == 2);
-  host.available = 100u << 20; // what others need; none is left for models
+  host.available = 100u << 20; // leaves no memory for models
   CHECK_FALSE(eventually(
     [&] { return !host.row(cache_place::memory).has_value(); }, 1500ms));
 }
 
-TEST_CASE(
-  "cache: what people have put here is not kept a second time, where one"
-  " that begins is told of it by who uses it") {
+TEST_CASE("cache: a model from the operator's store is not copied to the disk "
+          "cache when a new cache learns of it from a user") {
   host_with_cache host{0, true};
   auto content = host.content();
   host_with_cache::user first{host}, next{host};
   first.use(content);
   auto x = next.use(content);
-  REQUIRE(x.from == "memory"); // wherever it had come from
+  REQUIRE(x.from == "memory"); // not read from the disk
   host.crash_and_begin_anew();
   next.say_it_uses(x);
   REQUIRE(eventually([&] { return host.row(cache_place::memory); }, soon));
   CHECK_FALSE(eventually([&] { return host.row(cache_place::kept); }, 1s));
 }
 
-TEST_CASE("I19: what was on its way goes on when its cache begins anew, however"
-          " little memory there is, and the last copy is still known") {
+TEST_CASE("I19: a transfer in progress survives a restart of the cache with "
+          "little memory and stays marked as the last copy") {
   host_with_cache host{0, true};
   store_with_one elsewhere;
   auto x = elsewhere.open();
@@ -60,7 +59,7 @@ TEST_CASE("I19: what was on its way goes on when its cache begins anew, however"
   info.content = "other";
   host.at_relay.memory = {{"other", info, part, {}, false}};
   host.at_relay.last.contents = {"other"};
-  host.available = 150u << 20; // what others need; none is left for models
+  host.available = 150u << 20; // leaves no memory for models
   host.crash_and_begin_anew();
   auto row = [&] { return host.row(cache_place::arriving); };
   REQUIRE(eventually(row, soon));
@@ -69,8 +68,8 @@ TEST_CASE("I19: what was on its way goes on when its cache begins anew, however"
   CHECK_FALSE(eventually([&] { return host.told_to_drop.load(); }, 2500ms));
 }
 
-TEST_CASE("P8: what had begun to come goes on to come from others, though the"
-          " disk has it by now") {
+TEST_CASE("P8: a transfer that had begun goes on from other hosts although the "
+          "disk has the bundle now") {
   host_with_cache host{0, true};
   auto x = host.store.open();
   REQUIRE_MESSAGE(x, why(x));

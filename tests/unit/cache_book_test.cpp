@@ -14,7 +14,7 @@ using strings = std::vector<std::string>;
 
 const timestamp start = timestamp{} + 1h;
 
-/// A book, and the time as a test says it is.
+/// A cache book with a clock that the test sets.
 struct timed_book {
   timed_book(uint64_t capacity, eviction by)
     : book(capacity, by, [this] { return now; }) {}
@@ -22,12 +22,12 @@ struct timed_book {
   timestamp now = start;
   cache_book book;
 
-  /// One that is there and used by nobody.
+  /// Adds a content without users.
   void put(const std::string& content, uint64_t bytes, double seconds) {
     REQUIRE(book.take(content, {bytes, seconds}));
   }
 
-  /// What goes for one that takes so much.
+  /// Contents evicted for a content of `bytes`.
   strings what_goes_for(const std::string& content, uint64_t bytes) {
     auto done = book.take(content, {bytes});
     REQUIRE(done);
@@ -37,22 +37,22 @@ struct timed_book {
 
 } // namespace
 
-TEST_CASE("cache_book: what nobody uses makes room, and no more of it than has"
-          " to") {
+TEST_CASE("cache_book: unused contents are evicted only as far as the space is "
+          "needed") {
   timed_book x{100, eviction::lru};
   x.put("a", 10, 1);
   x.now += 1s;
   x.put("b", 40, 1);
   x.now += 1s;
   x.put("c", 40, 1);
-  // a alone would not do, and beside b need not go
+  // evicting b is enough; evicting a is not
   CHECK(x.what_goes_for("d", 45) == strings{"b"});
   CHECK(x.book.held() == 95);
 }
 
-TEST_CASE("QU-42: the least recently used goes first") {
+TEST_CASE("QU-42: the least recently used content is evicted first") {
   timed_book x{30, eviction::lru};
-  for (auto content : {"a", "b", "c", "a"}) { // a hit is a use
+  for (auto content : {"a", "b", "c", "a"}) { // a hit counts as a use
     x.put(content, 10, 1);
     x.now += 1s;
   }
@@ -61,7 +61,7 @@ TEST_CASE("QU-42: the least recently used goes first") {
   CHECK(x.book.shrink_to(20) == strings{"c"});
 }
 
-TEST_CASE("QU-42: what was in use until now was used now") {
+TEST_CASE("QU-42: the end of a use counts as the last use") {
   timed_book x{30, eviction::lru};
   {
     auto user = x.book.take("a", {10});
@@ -74,7 +74,8 @@ TEST_CASE("QU-42: what was in use until now was used now") {
   CHECK(x.what_goes_for("d", 10) == strings{"b"});
 }
 
-TEST_CASE("cache_book: what costs little to get again goes first") {
+TEST_CASE(
+  "cache_book: a content that is cheap to fetch again is evicted first") {
   timed_book x{30, eviction::cost};
   x.put("slow", 10, 40);
   x.now += 1s;
@@ -85,8 +86,8 @@ TEST_CASE("cache_book: what costs little to get again goes first") {
   CHECK(x.what_goes_for("d", 10) == strings{"quick"});
 }
 
-TEST_CASE("FP-40: what no process has loaded goes before what one has, whatever"
-          " it is worth") {
+TEST_CASE("FP-40: a content that no process has loaded is evicted before a "
+          "loaded one regardless of cost") {
   timed_book x{30, eviction::cost};
   {
     auto process = x.book.take("loaded", {10, 0.1});
@@ -100,7 +101,8 @@ TEST_CASE("FP-40: what no process has loaded goes before what one has, whatever"
   CHECK(x.what_goes_for("e", 30) == strings{"d", "loaded"});
 }
 
-TEST_CASE("cache_book: what is in use stays, and who finds no room hears so") {
+TEST_CASE("cache_book: contents in use stay and a request without room fails "
+          "with overloaded") {
   timed_book x{30, eviction::cost};
   {
     auto user = x.book.take("a", {20});
@@ -109,14 +111,14 @@ TEST_CASE("cache_book: what is in use stays, and who finds no room hears so") {
     auto none = x.book.take("c", {20});
     REQUIRE_FALSE(none);
     CHECK(none.failure().code == ec::overloaded);
-    CHECK(x.book.has("b")); // nothing goes in vain
+    CHECK(x.book.has("b")); // nothing is evicted for a request that fails
   }
   x.now += 1s;
   CHECK(x.book.take("c", {20}));
 }
 
-TEST_CASE("cache_book: whoever used one that was dropped does not use the one"
-          " that comes in its place") {
+TEST_CASE(
+  "cache_book: a user of a dropped content is no user of its replacement") {
   timed_book x{30, eviction::lru};
   REQUIRE(x.book.take("a", {20}));
   auto user = x.book.use("a");
@@ -131,13 +133,12 @@ TEST_CASE("cache_book: whoever used one that was dropped does not use the one"
 }
 
 TEST_CASE(
-  "I12: what comes to take more finds room for it, or hears that there is"
-  " none") {
+  "I12: a content that grows evicts unused ones or fails with overloaded") {
   timed_book x{100, eviction::lru};
   auto user = x.book.take("a", {40, 1});
   REQUIRE(user);
   x.put("b", 50, 1);
-  CHECK(x.book.grow("a", 30)->empty()); // it takes more already
+  CHECK(x.book.grow("a", 30)->empty()); // it holds more already
   CHECK(x.book.held() == 90);
   auto gone = x.book.grow("a", 80);
   REQUIRE(gone);
@@ -148,7 +149,7 @@ TEST_CASE(
   CHECK(x.book.users_of("a") == 1);
 }
 
-TEST_CASE("I19: a last copy that nobody could give again stays") {
+TEST_CASE("I19: a last copy that no other host has is not evicted") {
   timed_book x{20, eviction::lru};
   REQUIRE(x.book.take("a", {10, 1, true}));
   x.now += 1s;
@@ -156,12 +157,12 @@ TEST_CASE("I19: a last copy that nobody could give again stays") {
   x.now += 1s;
   CHECK(x.what_goes_for("c", 10) == strings{"b"});
   CHECK_FALSE(x.book.take("d", {20}));
-  x.book.keep_last({}); // another host has it now
+  x.book.keep_last({}); // another host has a copy now
   CHECK(x.book.take("d", {20}));
 }
 
-TEST_CASE("I12: a tier is never over its capacity, and none goes that is in"
-          " use") {
+TEST_CASE(
+  "I12: a tier never exceeds its capacity and evicts no content in use") {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     CAPTURE(seed);
     random_stream random{seed};

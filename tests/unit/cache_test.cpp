@@ -12,9 +12,8 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE(
-  "FP-38, FP-39, QU-36, QU-37, QU-38, QU-39: what was read stays when nobody"
-  " uses it, and nothing is read for who comes next") {
+TEST_CASE("FP-38, FP-39, QU-36, QU-37, QU-38, QU-39: a model stays in memory "
+          "without users and the next user causes no read") {
   host_with_cache host;
   auto content = host.content();
   std::string hash;
@@ -40,8 +39,8 @@ TEST_CASE(
   CHECK(host.reader->times_opened() == 1);
 }
 
-TEST_CASE("P8: what is in use stays as it was verified, whatever is done to its"
-          " file") {
+TEST_CASE(
+  "P8: a model in use keeps its verified bytes after any change to its file") {
   host_with_cache host;
   host_with_cache::user one{host};
   auto x = one.use();
@@ -53,8 +52,8 @@ TEST_CASE("P8: what is in use stays as it was verified, whatever is done to its"
   CHECK(hash_of(x) == hash);
 }
 
-TEST_CASE("P8: what could not be opened, and nobody else has, is opened once"
-          " somebody has mended it") {
+TEST_CASE("P8: a model that cannot be opened and is on no other host is opened "
+          "once its file is repaired") {
   host_with_cache host{0, true};
   auto content = host.content();
   auto weights = host.store.file("weights.safetensors");
@@ -70,8 +69,8 @@ TEST_CASE("P8: what could not be opened, and nobody else has, is opened once"
   CHECK(x->info.content == content);
 }
 
-TEST_CASE("P8: a bundle whose code is broken is shown and told to be, and not"
-          " given to others, until that is mended, whatever else changes") {
+TEST_CASE("P8: a bundle with broken code is reported and not served until the "
+          "code is repaired") {
   host_with_cache host{0, true};
   auto code = host.store.file("layers/001.pt");
   REQUIRE(std::filesystem::exists(code));
@@ -91,7 +90,7 @@ TEST_CASE("P8: a bundle whose code is broken is shown and told to be, and not"
   std::ofstream{host.store.folder / "other/1/model.yaml"} << "format: [";
   REQUIRE(tells_of(2));
   CHECK(host.row(cache_place::broken));
-  std::ofstream{code} << *text; // the folder does not change
+  std::ofstream{code} << *text; // the folder itself does not change
   CHECK(tells_of(1));
   CHECK_FALSE(host.row(cache_place::broken));
   CHECK(eventually([&] { return host.to_give == 1; }, soon));
@@ -100,8 +99,8 @@ TEST_CASE("P8: a bundle whose code is broken is shown and told to be, and not"
         != std::string::npos);
 }
 
-TEST_CASE("cache: why a bundle that is there cannot be used is told, until it"
-          " can") {
+TEST_CASE("cache: the reason why a present bundle cannot be used is reported "
+          "until it can be") {
   host_with_cache host;
   auto manifest = host.store.file("model.yaml");
   std::filesystem::rename(manifest, host.store.folder / "aside");
@@ -114,8 +113,8 @@ TEST_CASE("cache: why a bundle that is there cannot be used is told, until it"
   CHECK(eventually([&] { return host.told().models.size() == 1; }, soon));
 }
 
-TEST_CASE("FP-42: many who ask for one model at a time have it opened once, and"
-          " have the same bytes") {
+TEST_CASE("FP-42: concurrent requests for one model open it once and share the "
+          "same bytes") {
   host_with_cache host;
   std::vector<fetched> got(8);
   host.ask_at_once(got);
@@ -125,12 +124,12 @@ TEST_CASE("FP-42: many who ask for one model at a time have it opened once, and"
   CHECK(got[0].content != nullptr);
 }
 
-TEST_CASE("QU-42: where others need the host's memory, models go that nobody"
-          " uses, and stay that somebody does") {
+TEST_CASE("QU-42: when other processes need host memory only models without "
+          "users are evicted") {
   host_with_cache host;
   auto user = std::make_unique<host_with_cache::user>(host);
   user->use();
-  host.available = 100u << 20; // 15 % are for others
+  host.available = 100u << 20; // 15 % are reserved for others
   auto gone = [&] { return !host.row(cache_place::memory); };
   CHECK_FALSE(eventually(gone, 1500ms));
   user.reset();
@@ -141,7 +140,7 @@ TEST_CASE("QU-42: where others need the host's memory, models go that nobody"
 }
 
 TEST_CASE(
-  "cache: metrics say what it has, where that was found, and what went") {
+  "cache: metrics count its contents and fetches by source and evictions") {
   host_with_cache host{64u << 20};
   auto says = [&](const std::string& line) {
     return eventually(
@@ -151,7 +150,7 @@ TEST_CASE(
       soon);
   };
   CHECK(says(R"(millrace_cache_limit_bytes{tier="memory"} 67108864)"));
-  // From the start, so that whoever reads them sees the first change.
+  // The counters exist from the start, so that a scraper sees the first change.
   CHECK(says("millrace_cache_quarantined_total 0"));
   CHECK(says(R"(millrace_cache_fetches_total{from="stores"} 0)"));
   {
@@ -167,8 +166,8 @@ TEST_CASE(
   CHECK(says(R"(millrace_cache_fetches_total{from="nowhere"} 1)"));
 }
 
-TEST_CASE("QU-42: how much memory there is for models is told as others need"
-          " more of it, or less, but not each small change") {
+TEST_CASE("QU-42: the memory for models is reported after large changes of "
+          "free memory and not after small ones") {
   host_with_cache host;
   auto tells = [&](uint64_t low, uint64_t high) {
     return eventually(
@@ -178,7 +177,7 @@ TEST_CASE("QU-42: how much memory there is for models is told as others need"
       },
       soon);
   };
-  host.available = 950u << 20; // 15 % of 1000 MiB are for others
+  host.available = 950u << 20; // 15 % of 1000 MiB are reserved for others
   CHECK(tells(770, 800));
   auto before = host.told().memory;
   host.available = 940u << 20;
@@ -189,7 +188,7 @@ TEST_CASE("QU-42: how much memory there is for models is told as others need"
   CHECK(tells(0, 0));
 }
 
-TEST_CASE("cache: where there is no room, a model is used where it lies") {
+TEST_CASE("cache: a model without room in memory is used from its file") {
   host_with_cache host{1};
   host_with_cache::user one{host};
   auto x = one.use();
@@ -197,8 +196,7 @@ TEST_CASE("cache: where there is no room, a model is used where it lies") {
   CHECK_FALSE(host.row(cache_place::memory));
 }
 
-TEST_CASE(
-  "I19: a last copy in memory is kept once the disk has none any more") {
+TEST_CASE("I19: a last copy in memory is kept once it is gone from the disk") {
   host_with_cache host;
   auto held = host_with_cache::user{host}.use();
   host.tell({{held.info.content}});
@@ -226,12 +224,12 @@ TEST_CASE(
       soon);
   };
   CHECK(stays(true));
-  host.tell({}); // another host has it for good
+  host.tell({}); // another host has a permanent copy
   CHECK(stays(false));
 }
 
-TEST_CASE("QU-43: who names no content has what is there now, not what is still"
-          " in memory") {
+TEST_CASE("QU-43: a request without a content gets the one in the store "
+          "instead of an older one in memory") {
   host_with_cache host;
   auto before = host.content();
   {

@@ -15,8 +15,8 @@ using namespace millrace::test::views;
 
 namespace {
 
-/// A cluster that changes by chance: replicas come, change and go, nodes drain,
-/// join and leave, caches fill.
+/// A cluster that changes at random: replicas start, change and end, nodes
+/// drain, join and leave, caches fill.
 class changing_cluster {
 public:
   explicit changing_cluster(uint64_t seed)
@@ -97,8 +97,7 @@ private:
   int number_ = 0;
 };
 
-/// A cost book that knows the activations of model m on a v100: `per_row`
-/// bytes for each row.
+/// A cost book with activations of model m on a v100: `per_row` bytes per row.
 std::shared_ptr<const cost_book> activations_of_m(double per_row) {
   profile known;
   known.model = "m";
@@ -132,7 +131,7 @@ TEST_CASE("capacity: after each of 10,000 random steps the index equals one"
     kept.follow(cluster.take_changed(), completed, costs);
     device_capacity fresh{cluster.view(), completed, costs};
     differ += !(kept == fresh);
-    { // A booking that is undone leaves no trace, and is the same on both.
+    { // A booking that is undone leaves no trace and is the same in both.
       capacity_reservation outer{kept}, other{fresh};
       for (auto n = cluster.chance().below(4); n-- > 0; ++booked) {
         auto group = cluster.draw_group();
@@ -213,8 +212,8 @@ TEST_CASE("capacity: memory of a replica is its weights and the activations of"
   CHECK(used[0].held == 210 + 8 * 50);
 }
 
-TEST_CASE("capacity: a replica with more units than are free is refused with"
-          " the amounts asked and free") {
+TEST_CASE("capacity: a replica that needs more units than are free is refused "
+          "with both amounts") {
   auto view = hosts_with_devices(2, 1); // 100 units each
   auto group = group_of("m", {0, 2}, 60);
   for (auto& policy : placement_policies()) {
@@ -242,8 +241,8 @@ TEST_CASE("capacity: a replica with more units than are free is refused with"
   CHECK(places_of("least_loaded", view, group, 3).size() == 3);
 }
 
-TEST_CASE("capacity: the plan that runs stays when units run out, and a change"
-          " of units replaces a replica") {
+TEST_CASE("capacity: the running plan stays when units run out and a change of "
+          "units replaces a replica") {
   auto view = workers(2);
   for (auto& [name, node] : view.nodes)
     node.devices[0].units = 100;

@@ -13,11 +13,11 @@ namespace {
 using strings = std::vector<std::string>;
 using orders = chain_book::orders;
 
-constexpr uint64_t all = 100; ///< chunks
+constexpr uint64_t all = 100; ///< chunks of the content
 
 const timestamp begin{};
 
-/// A book in which these have it and those want it.
+/// A chain book with nodes that have the content and nodes that need it.
 struct board {
   chain_book book{500ms};
   timestamp now = begin;
@@ -34,7 +34,8 @@ struct board {
 
 } // namespace
 
-TEST_CASE("FP-44: receivers stand in a chain, each behind the one before it") {
+TEST_CASE(
+  "FP-44: receivers form a chain in which each receives from its predecessor") {
   board x;
   x.has("s");
   for (auto node : {"a", "b", "c"})
@@ -42,8 +43,8 @@ TEST_CASE("FP-44: receivers stand in a chain, each behind the one before it") {
   CHECK(x.plan() == orders{{"a", {"s"}}, {"b", {"a"}}, {"c", {"b"}}});
 }
 
-TEST_CASE("chain_book: who gets it from an object store has long to begin with"
-          " it") {
+TEST_CASE("chain_book: a receiver that reads from an object store has longer "
+          "to start") {
   for (auto remote : {false, true}) {
     CAPTURE(remote);
     board x;
@@ -53,7 +54,7 @@ TEST_CASE("chain_book: who gets it from an object store has long to begin with"
     CHECK(x.plan().at("a") == strings{"s"});
     x.now += 14s;
     CHECK((x.plan().at("a") == strings{"s"}) == remote);
-    x.now += 2s; // the store may be out of its reach alone
+    x.now += 2s; // only this node may be unable to reach the store
     if (remote)
       CHECK(x.plan().at("b") == strings{"s"});
   }
@@ -81,8 +82,8 @@ TEST_CASE("FP-43: receivers are spread evenly over senders") {
     }
 }
 
-TEST_CASE("chain_book: hosts of a rack follow each other, and begin at one of"
-          " theirs") {
+TEST_CASE("chain_book: hosts of a rack follow each other behind a source of "
+          "that rack") {
   board x;
   x.has("s1", "one");
   x.has("s2", "two");
@@ -94,8 +95,8 @@ TEST_CASE("chain_book: hosts of a rack follow each other, and begin at one of"
         == orders{{"b", {"s1"}}, {"d", {"b"}}, {"a", {"s2"}}, {"c", {"a"}}});
 }
 
-TEST_CASE("FP-48: when a host is gone the one before it is linked with the one"
-          " behind it") {
+TEST_CASE(
+  "FP-48: when a host is lost its successor is linked to its predecessor") {
   board x;
   x.has("s");
   for (auto node : {"a", "b", "c"})
@@ -107,8 +108,7 @@ TEST_CASE("FP-48: when a host is gone the one before it is linked with the one"
   CHECK(x.plan() == orders{{"c", {"s"}}});
 }
 
-TEST_CASE("chain_book: another host that has it takes the place of a source"
-          " that is gone") {
+TEST_CASE("chain_book: another host with the content replaces a lost source") {
   board x;
   x.has("s");
   x.wants("a");
@@ -118,7 +118,7 @@ TEST_CASE("chain_book: another host that has it takes the place of a source"
   CHECK(x.plan() == orders{{"a", {"t"}}});
 }
 
-TEST_CASE("chain_book: who comes later stands at the end of a chain") {
+TEST_CASE("chain_book: a later receiver joins at the end of a chain") {
   board x;
   x.has("s");
   x.wants("a");
@@ -130,7 +130,7 @@ TEST_CASE("chain_book: who comes later stands at the end of a chain") {
   CHECK(x.plan() == orders{{"a", {"s"}}, {"b", {"a"}}, {"0", {"b"}}});
 }
 
-TEST_CASE("FP-46: while there are others, no host sends to two") {
+TEST_CASE("FP-46: no host sends to two receivers while another host is free") {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     random_stream random{seed};
@@ -154,10 +154,10 @@ TEST_CASE("FP-46: while there are others, no host sends to two") {
       for (auto& [to, left] : missing)
         if (left > 0) {
           ++waiting;
-          CHECK(!plan[to].empty()); // s has it
+          CHECK(!plan[to].empty()); // s has the content
         }
       CHECK(plan.size() == waiting);
-      // No two chains begin at one host while another has none.
+      // No two chains begin at one host while another host is free.
       for (auto& [to, from] : plan)
         for (auto& source : from)
           ++sends[source];
@@ -167,14 +167,14 @@ TEST_CASE("FP-46: while there are others, no host sends to two") {
   }
 }
 
-TEST_CASE("chain_book: one that gets nothing although it could goes to the end"
-          " of its chain") {
+TEST_CASE("chain_book: a receiver that stalls although its source has data "
+          "moves to the end of its chain") {
   board x;
   x.has("s");
   for (auto node : {"a", "b", "c"})
     x.wants(node);
   x.plan();
-  for (int i = 1; i <= 6; ++i) { // b hangs; c has nothing to get
+  for (int i = 1; i <= 6; ++i) { // b hangs; c can get nothing from b
     x.now += 100ms;
     x.wants("a", all - static_cast<uint64_t>(i) * 5);
     x.wants("b");
@@ -187,8 +187,8 @@ TEST_CASE("chain_book: one that gets nothing although it could goes to the end"
 
 namespace {
 
-/// A, b and c stand in a chain behind s and get so many chunks each 100 ms.
-/// Returns how, after so many of these.
+/// A, b and c form a chain behind s and receive `a`, `b` and `c` chunks each
+/// 100 ms. Returns the chain after `steps` such periods.
 orders after(uint64_t steps, uint64_t a, uint64_t b, uint64_t c) {
   board x;
   x.has("s");
@@ -204,24 +204,23 @@ orders after(uint64_t steps, uint64_t a, uint64_t b, uint64_t c) {
 
 } // namespace
 
-TEST_CASE("chain_book: one that gets it much more slowly than the one before it"
-          " goes to the end of its chain, once") {
+TEST_CASE("chain_book: a receiver much slower than its predecessor moves to "
+          "the end of its chain once") {
   const orders as_they_came{{"a", {"s"}}, {"b", {"a"}}, {"c", {"b"}}};
   CHECK(after(3, 5, 1, 1) == as_they_came);
   CHECK(after(6, 5, 1, 1) == orders{{"a", {"s"}}, {"c", {"a"}}, {"b", {"c"}}});
-  CHECK(after(11, 5, 1, 1) == as_they_came); // c was as slow
+  CHECK(after(11, 5, 1, 1) == as_they_came); // c was as slow as b
   CHECK(after(19, 5, 1, 1) == as_they_came);
 }
 
-TEST_CASE("chain_book: where all are as slow as each other they stay") {
+TEST_CASE("chain_book: receivers that are all slow keep their order") {
   for (uint64_t steps = 0; steps < 30; ++steps)
     CHECK(after(steps, 3, 3, 2)
           == orders{{"a", {"s"}}, {"b", {"a"}}, {"c", {"b"}}});
 }
 
-TEST_CASE(
-  "chain_book: the first of a chain goes to its end when those behind it"
-  " have been faster before") {
+TEST_CASE("chain_book: the first receiver moves to the end if its successors "
+          "were faster before") {
   board x;
   x.has("s");
   for (auto node : {"a", "b"})
@@ -236,7 +235,8 @@ TEST_CASE(
   CHECK(x.plan() == orders{{"b", {"s"}}, {"a", {"b"}}});
 }
 
-TEST_CASE("chain_book: who is known to be slow stands behind the others") {
+TEST_CASE(
+  "chain_book: a receiver with a low known speed stands behind the others") {
   board x;
   x.has("s");
   for (auto& [node, speed] : std::vector<std::pair<std::string, double>>{
@@ -246,7 +246,7 @@ TEST_CASE("chain_book: who is known to be slow stands behind the others") {
         == orders{{"b", {"s"}}, {"c", {"b"}}, {"d", {"c"}}, {"a", {"d"}}});
 }
 
-TEST_CASE("chain_book: one that has nothing to get is not slow") {
+TEST_CASE("chain_book: a receiver whose source has nothing new is not slow") {
   board x;
   x.has("s");
   x.wants("a", 50);
@@ -259,7 +259,7 @@ TEST_CASE("chain_book: one that has nothing to get is not slow") {
   }
 }
 
-TEST_CASE("FP-62: several hosts that have it share the work of one chain") {
+TEST_CASE("FP-62: several hosts with the content send to one chain together") {
   board x;
   for (auto node : {"s1", "s2", "s3"})
     x.has(node);
@@ -267,7 +267,8 @@ TEST_CASE("FP-62: several hosts that have it share the work of one chain") {
   CHECK(x.plan() == orders{{"a", {"s1", "s2", "s3"}}});
 }
 
-TEST_CASE("chain_book: where nobody has all of it, who has more helps") {
+TEST_CASE("chain_book: without a complete source the host with more chunks "
+          "sends to the other") {
   board x;
   x.wants("a", 60);
   x.wants("b", 40);
@@ -275,7 +276,8 @@ TEST_CASE("chain_book: where nobody has all of it, who has more helps") {
   CHECK(plan["a"].size() + plan["b"].size() == 1);
 }
 
-TEST_CASE("chain_book: a host that has got it begins the rest of its chain") {
+TEST_CASE("chain_book: a receiver that is complete becomes the source of the "
+          "rest of its chain") {
   board x;
   x.has("s");
   for (auto node : {"a", "b", "c"})
@@ -289,7 +291,7 @@ TEST_CASE("chain_book: a host that has got it begins the rest of its chain") {
   CHECK(x.book.chains().empty());
 }
 
-TEST_CASE("chain_book: without chains all get it from who has all of it") {
+TEST_CASE("chain_book: in unicast all receivers read from complete sources") {
   chain_book x{500ms, bulk_topology::unicast};
   x.report("s", {"", 0, false, true}, begin);
   for (auto node : {"a", "b"})
@@ -297,8 +299,8 @@ TEST_CASE("chain_book: without chains all get it from who has all of it") {
   CHECK(x.plan(begin) == orders{{"a", {"s"}}, {"b", {"s"}}});
 }
 
-TEST_CASE("FP-58: with topology stores all get it from the object stores, even"
-          " if a host has it") {
+TEST_CASE("FP-58: with topology stores all receivers read from object stores "
+          "even if a host has the content") {
   chain_book x{500ms, bulk_topology::stores};
   x.report("host", {"", 0, false, true}, begin);
   x.report("store:s", {"", 0, false, true, 0, true}, begin);

@@ -14,7 +14,7 @@ using namespace millrace;
 
 namespace {
 
-/// Of two whole chunks and a bit.
+/// A file of two whole chunks and 5 bytes.
 std::string long_file() {
   random_stream random{1};
   std::string out(2 * chunk_bytes + 5, '\0');
@@ -38,9 +38,10 @@ std::shared_ptr<arriving_file> coming(const std::string& x) {
   return *out;
 }
 
-/// Somebody who waits for chunks.
+/// Records the results of waiting for chunks.
 struct listener {
-  std::vector<std::string> heard; ///< empty: they are there
+  std::vector<std::string> heard; ///< one error text per result; empty if the
+                                  ///< chunks are present
   arriving_file::arrived hear() {
     return [this](const result<void>& x) {
       heard.push_back(x ? "" : x.failure().text);
@@ -50,7 +51,7 @@ struct listener {
 
 } // namespace
 
-TEST_CASE("chunks: a file has one for each MiB that it begins") {
+TEST_CASE("chunks: a file has one chunk for each started MiB") {
   CHECK(chunks_in(0) == 0);
   CHECK(chunks_in(1) == 1);
   CHECK(chunks_in(chunk_bytes) == 1);
@@ -60,9 +61,8 @@ TEST_CASE("chunks: a file has one for each MiB that it begins") {
   CHECK(chunks_over(chunk_bytes, chunk_bytes).size() == 0);
 }
 
-TEST_CASE(
-  "chunks: the hash of a short file is its SHA-256, that of a longer one"
-  " of its list") {
+TEST_CASE("chunks: the hash of a file of one chunk is its SHA-256 and of a "
+          "longer file that of its chunk list") {
   std::string shorter = "code";
   CHECK(chunk_list::of(bytes(shorter)).file_hash()
         == sha256_hex(bytes(shorter)));
@@ -76,7 +76,7 @@ TEST_CASE(
   CHECK(list.file_hash() == sha256_hex(bytes(text)));
 }
 
-TEST_CASE("P8: a list of chunks that is not the file's is refused") {
+TEST_CASE("P8: a chunk list that does not match the file is refused") {
   auto file = long_file();
   auto list = chunk_list::of(bytes(file));
   auto text = list.text();
@@ -98,7 +98,7 @@ TEST_CASE("P8: a list of chunks that is not the file's is refused") {
   CHECK_FALSE(chunk_list::of_short_file(4, "none"));
 }
 
-TEST_CASE("P8: what was read into memory stays as it was verified") {
+TEST_CASE("P8: chunks read into memory stay as they were verified") {
   test::temporary_directory folder;
   auto file = long_file();
   auto path = folder / "weights";
@@ -116,7 +116,7 @@ TEST_CASE("P8: what was read into memory stays as it was verified") {
   REQUIRE_FALSE(refused);
   CHECK(refused.failure().code == ec::bad_config);
   CHECK_FALSE((*x)->has(1));
-  // In place: it is the same file that is open.
+  // The repair writes in place, to the file that is open.
   file_descriptor mend{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
   REQUIRE(::pwrite(mend.get(), &file[chunk_bytes + 7], 1, chunk_bytes + 7)
           == 1);
@@ -126,12 +126,12 @@ TEST_CASE("P8: what was read into memory stays as it was verified") {
   REQUIRE_FALSE(cut);
   CHECK(cut.failure().code == ec::unavailable);
   CHECK(cut.failure().text.find("ends after") != std::string::npos);
-  REQUIRE((*x)->put(2, chunk_of(file, 2))); // from elsewhere
+  REQUIRE((*x)->put(2, chunk_of(file, 2))); // from another source
   REQUIRE(::ftruncate(mend.get(), 0) == 0);
   CHECK(std::ranges::equal((*x)->content().view(), bytes(file)));
 }
 
-TEST_CASE("arriving_file: it is there chunk by chunk, in any order") {
+TEST_CASE("arriving_file: chunks become present in any order") {
   auto file = long_file();
   auto x = coming(file);
   listener of_last, of_all;
@@ -152,7 +152,7 @@ TEST_CASE("arriving_file: it is there chunk by chunk, in any order") {
   CHECK(late.heard.size() == 1);
 }
 
-TEST_CASE("P8: a chunk that is wrong is not there, and may come again") {
+TEST_CASE("P8: a corrupt chunk is not present and may be sent again") {
   auto file = long_file();
   auto x = coming(file);
   listener all;
@@ -166,13 +166,13 @@ TEST_CASE("P8: a chunk that is wrong is not there, and may come again") {
     CHECK_FALSE(x->has(i));
     CHECK(all.heard.empty());
     CHECK(x->put(i, chunk_of(file, i)));
-    CHECK(x->put(i, bytes(wrong))); // which nobody looks at any more
+    CHECK(x->put(i, bytes(wrong))); // ignored: the chunk is present
   }
   CHECK(all.heard.size() == 1);
   CHECK(x->content().text() == file);
 }
 
-TEST_CASE("P8: nobody can change a file that arrives but who brings it") {
+TEST_CASE("P8: an arriving file can be changed only through its writer") {
   auto file = long_file();
   auto x = coming(file);
   auto fd = x->file().get();
@@ -183,7 +183,7 @@ TEST_CASE("P8: nobody can change a file that arrives but who brings it") {
   CHECK_FALSE(writable());
   struct stat seen {};
   REQUIRE(::fstat(fd, &seen) == 0);
-  CHECK((seen.st_mode & 0777) == 0400); // nor to be opened anew by others
+  CHECK((seen.st_mode & 0777) == 0400); // others cannot open it
   CHECK(::pwrite(fd, "x", 1, 0) == -1);
   CHECK(::ftruncate(fd, 0) == -1);
   for (size_t i = 0; i < 3; ++i)
@@ -193,13 +193,12 @@ TEST_CASE("P8: nobody can change a file that arrives but who brings it") {
         == (F_SEAL_WRITE | F_SEAL_SEAL));
 }
 
-TEST_CASE(
-  "P8: memory that the system does not seal is not whole, until it does") {
+TEST_CASE("P8: memory that cannot be sealed is not complete until it can be") {
   auto file = long_file();
   auto x = coming(file);
   struct stat its {};
   REQUIRE(::fstat(x->file().get(), &its) == 0);
-  void* held = MAP_FAILED; // who could still write to it
+  void* held = MAP_FAILED; // a mapping that could still write to the file
   for (auto fd = 0; fd < 1024 && held == MAP_FAILED; ++fd)
     if (struct stat found{}; ::fstat(fd, &found) == 0
                              && found.st_ino == its.st_ino
@@ -220,7 +219,8 @@ TEST_CASE(
   CHECK(all.heard == std::vector<std::string>{""});
 }
 
-TEST_CASE("arriving_file: who waits for one that was given up hears why") {
+TEST_CASE("arriving_file: waiting for a file that was given up fails with the "
+          "first reason") {
   auto file = long_file();
   auto x = coming(file);
   REQUIRE(x->put(0, chunk_of(file, 0)));
@@ -235,14 +235,13 @@ TEST_CASE("arriving_file: who waits for one that was given up hears why") {
   CHECK(there.heard == std::vector<std::string>{""});
 }
 
-TEST_CASE("arriving_file: one without bytes is whole from the start") {
+TEST_CASE("arriving_file: a file without bytes is complete from the start") {
   auto x = coming("");
   CHECK(x->wait({}));
   CHECK(x->content().empty());
 }
 
-TEST_CASE(
-  "P8: a file on the disk takes nothing from elsewhere, right or wrong") {
+TEST_CASE("P8: a file on disk accepts no chunk from another source") {
   auto text = long_file();
   auto wrong = text;
   wrong[chunk_bytes] ^= 1;
@@ -251,7 +250,7 @@ TEST_CASE(
                                chunk_list::of(bytes(text)));
   REQUIRE(x->verify(0));
   CHECK_FALSE(x->verify(1));
-  CHECK(x->put(0, chunk_of(text, 0))); // is there
+  CHECK(x->put(0, chunk_of(text, 0))); // the chunk is present already
   auto put = x->put(1, chunk_of(text, 1));
   REQUIRE_FALSE(put);
   CHECK(put.failure().code == ec::bad_config);

@@ -58,7 +58,8 @@ const request_group& group_of(const caf::message& x) {
 
 } // namespace
 
-TEST_CASE("client frame: one message is a group of one, answered alone") {
+TEST_CASE(
+  "client frame: a single message is a group of one and is answered alone") {
   auto x = decode_frame(alone(7, ask_for("m")));
   REQUIRE(x.accepted.size() == 1);
   auto& group = group_of(x.accepted[0]);
@@ -68,8 +69,7 @@ TEST_CASE("client frame: one message is a group of one, answered alone") {
   CHECK(group.requests[0].request.model == "m");
 }
 
-TEST_CASE("client frame: one without content is refused like one without"
-          " sense") {
+TEST_CASE("client frame: an empty frame is refused like an invalid one") {
   for (auto text : {"", "rubbish"}) {
     auto x = decode_frame(shared_bytes::copy_of(std::string_view{text}));
     REQUIRE(x.refused.size() == 1);
@@ -78,8 +78,8 @@ TEST_CASE("client frame: one without content is refused like one without"
   }
 }
 
-TEST_CASE("client frame: messages in one frame keep their order, neighbouring"
-          " requests share a group") {
+TEST_CASE("client frame: messages keep their order and adjacent requests share "
+          "a group") {
   frame_writer out;
   add(out, 1, ask_for("a"));
   add(out, 2, ask_for("b"));
@@ -99,7 +99,7 @@ TEST_CASE("client frame: messages in one frame keep their order, neighbouring"
   CHECK(group_of(x.accepted[3]).requests[0].request.model == "c");
 }
 
-TEST_CASE("client frame: raw frames are numbered through all messages") {
+TEST_CASE("client frame: raw frames are numbered across all messages") {
   frame_writer out;
   for (uint64_t id : {1, 2}) {
     auto request = ask_for("m");
@@ -115,10 +115,10 @@ TEST_CASE("client frame: raw frames are numbered through all messages") {
           == static_cast<float>(i + 1));
 }
 
-TEST_CASE("client frame: what is refused does not take its neighbours along") {
+TEST_CASE("client frame: a refused message does not affect its neighbours") {
   frame_writer out;
   add(out, 1, ask_for("a"));
-  add(out, 2, sample<hello>(at(0s))); // not a client's to say
+  add(out, 2, sample<hello>(at(0s))); // not permitted to clients
   auto broken = ask_for("b");
   broken.inputs.push_back({"", floats({1, 4})});
   add(out, 3, broken);
@@ -137,8 +137,7 @@ TEST_CASE("client frame: what is refused does not take its neighbours along") {
   CHECK(requests[1].tag.id == 4);
 }
 
-TEST_CASE("client frame: where a header cannot be read, what came before"
-          " counts") {
+TEST_CASE("client frame: messages before an unreadable header are accepted") {
   auto x = decode_frame(joined(alone(1, ask_for("a")), "rubbish"));
   CHECK(x.accepted.size() == 1);
   REQUIRE(x.refused.size() == 1);
@@ -157,9 +156,9 @@ TEST_CASE("P11: a frame has at most 64 messages") {
   CHECK(group_of(x.accepted.at(0)).requests.size() == wire_limits::grouped);
 }
 
-TEST_CASE("P11: what messages of one frame take comes out of one budget") {
-  // As MessagePack an input without elements is 9 bytes, in memory 16 times as
-  // much: one request of many is fine, ten are not.
+TEST_CASE("P11: the messages of one frame share one memory budget") {
+  // An input without elements takes 9 bytes in MessagePack and 16 times as many
+  // in memory. One request with many such inputs fits, ten do not.
   std::string body{"\x81\xa6inputs\xdc\x01\x00", 11};
   for (int i = 0; i < 256; ++i)
     body += "\x81\xa5shape\x91\x00"s;
@@ -177,8 +176,8 @@ TEST_CASE("P11: what messages of one frame take comes out of one budget") {
   CHECK(group_of(x.accepted.at(0)).requests.size() < 10);
 }
 
-TEST_CASE("client frame: what a writer calls a frame is taken whole, down to"
-          " the smallest inputs") {
+TEST_CASE("client frame: a frame at the limits of a writer is accepted with "
+          "inputs of any number") {
   for (int inputs : {0, 1, 4, 20, 28, 40, 200}) {
     CAPTURE(inputs);
     auto request = ask_for("m");
@@ -194,8 +193,7 @@ TEST_CASE("client frame: what a writer calls a frame is taken whole, down to"
   }
 }
 
-TEST_CASE("client frame: a body over a limit does not take its neighbours"
-          " along") {
+TEST_CASE("client frame: a body over a limit does not affect its neighbours") {
   auto deep = std::string(13, '\x91') + "\x00"s;
   auto wide = "\xdd\x00\x01\x00\x01"s + std::string(65'537, '\x00');
   auto text = "\xdb\x00\x20\x00\x00"s + std::string(2 << 20, 't');
@@ -214,7 +212,7 @@ TEST_CASE("client frame: a body over a limit does not take its neighbours"
   }
 }
 
-TEST_CASE("P1: a cancel is never answered itself, whatever is in its body") {
+TEST_CASE("P1: a cancel is never answered itself with any body") {
   auto head = header_of("cancel", 5);
   auto start = std::string{encode_header(head, at(0s)).text()};
   for (auto body : {"", "\x80", "\xc1", "\x01"}) {
@@ -225,8 +223,8 @@ TEST_CASE("P1: a cancel is never answered itself, whatever is in its body") {
   }
 }
 
-TEST_CASE("wire: a writer says when a frame is full, and is empty after it was"
-          " taken") {
+TEST_CASE("wire: a writer reports a full frame and is empty after its frame "
+          "was taken") {
   frame_writer out;
   while (!out.full())
     add(out, out.messages() + 1, ask_for("m"));
@@ -270,8 +268,8 @@ TEST_CASE("client frame: a version is a text or a whole number") {
   }
 }
 
-TEST_CASE("client frame: a request of another protocol version is refused under"
-          " its id, naming both versions") {
+TEST_CASE("client frame: a request of another protocol version is refused "
+          "under its id with both versions") {
   auto head = header_of("infer", 77);
   head.v = 3;
   auto x =
@@ -290,7 +288,7 @@ TEST_CASE("client frame: a request of another protocol version is refused under"
   CHECK(x.refused[0].offence);
 }
 
-TEST_CASE("client frame: a header that is read in part gives no id") {
+TEST_CASE("client frame: a header that is readable only in part gives no id") {
   auto x =
     decode_frame(shared_bytes::copy_of("\x83\xa1v\x02\xa2id\x07\xa1t\x05"s));
   REQUIRE(x.refused.size() == 1);
@@ -316,8 +314,8 @@ TEST_CASE("client frame: the messages of a frame with a raw frame over 256 MiB"
   }
 }
 
-TEST_CASE("client frame: names with control characters are refused, with their"
-          " bytes escaped") {
+TEST_CASE(
+  "client frame: names with control characters are refused and shown escaped") {
   for (auto bytes : {"\x1b[2J", "\x07", "\x7f", "\u009b", "\n", "\xff"}) {
     CAPTURE(shown(bytes));
     auto name = std::string{"m"} + bytes;
@@ -341,9 +339,8 @@ TEST_CASE("client frame: names with control characters are refused, with their"
   }
 }
 
-TEST_CASE(
-  "client frame: a trace id with control characters is refused, and does"
-  " not take its neighbours along") {
+TEST_CASE("client frame: a trace id with control characters is refused without "
+          "an effect on its neighbours") {
   frame_writer out;
   add(out, 1, ask_for("a"));
   header head;

@@ -24,7 +24,7 @@ TEST_CASE("silence watch: a message after the request was sent keeps the"
   CHECK(watch.on_timeout(at(12s), at(15'500ms)));
 }
 
-TEST_CASE("silence watch: short timeouts add up, until a message comes") {
+TEST_CASE("silence watch: short timeouts add up until a message arrives") {
   silence_watch watch;
   CHECK_FALSE(watch.on_timeout(at(10s), at(10'300ms)));
   CHECK_FALSE(watch.on_timeout(at(10'300ms), at(10'600ms)));
@@ -52,8 +52,8 @@ unsent_frame frame_of(std::vector<uint64_t> ids) {
 
 } // namespace
 
-TEST_CASE("unsent frames: the oldest is first, and one that was put back is the"
-          " oldest") {
+TEST_CASE("unsent frames: the oldest frame is first and a frame that was put "
+          "back is the oldest") {
   unsent_frames all;
   CHECK(all.empty());
   CHECK(all.push(frame_of({1, 2})));
@@ -66,8 +66,8 @@ TEST_CASE("unsent frames: the oldest is first, and one that was put back is the"
   CHECK(all.empty());
 }
 
-TEST_CASE("unsent frames: a hundred thousand requests wait, further ones are"
-          " dropped") {
+TEST_CASE("unsent frames: at most 100000 requests wait and further requests "
+          "are dropped") {
   unsent_frames all;
   unsent_frame many{std::vector<uint64_t>(unsent_frames::requests_max - 1), {}};
   CHECK(all.push(many));
@@ -78,9 +78,8 @@ TEST_CASE("unsent frames: a hundred thousand requests wait, further ones are"
   CHECK(all.push({{2}, {}}));
 }
 
-TEST_CASE(
-  "unsent frames: a frame leaves with the time left by then, and without"
-  " settled requests") {
+TEST_CASE("unsent frames: a frame is sent with the time left at sending and "
+          "without settled requests") {
   auto frame = frame_of({1, 2, 3});
   auto due_of = [](uint64_t id) -> std::optional<timestamp> {
     return id == 2 ? std::nullopt : std::optional{at(10s)};
@@ -100,7 +99,7 @@ TEST_CASE(
   CHECK(in.at_end());
 }
 
-TEST_CASE("unsent frames: a frame of settled requests alone is empty") {
+TEST_CASE("unsent frames: a frame with settled requests only is empty") {
   auto none = [](uint64_t) { return std::optional<timestamp>{}; };
   CHECK(with_time_left(frame_of({1}).content, at(0s), none).first.size() == 0);
 }

@@ -37,7 +37,7 @@ std::string refusal(std::string from, const std::string& to) {
 
 } // namespace
 
-TEST_CASE("config: what is not said has sensible defaults") {
+TEST_CASE("config: keys that are absent have defaults") {
   auto x = parse_config(good, "c.yaml");
   REQUIRE(x);
   auto& worker = x->nodes.at("n2");
@@ -50,7 +50,7 @@ TEST_CASE("config: what is not said has sensible defaults") {
   CHECK(x->models[0].policy.queue == 4096);
 }
 
-TEST_CASE("config: what is wrong is named with file, line and key") {
+TEST_CASE("config: an error names file and line and key") {
   CHECK(refusal("replicas: 2", "replicas: two")
         == "c.yaml:15: models[0].replicas: expected a whole number, found"
            " 'two'");
@@ -71,7 +71,7 @@ TEST_CASE("config: what is wrong is named with file, line and key") {
   CHECK(refusal("cluster: test", "cluster: [").find("c.yaml:") == 0);
 }
 
-TEST_CASE("config: a value of the file can be replaced") {
+TEST_CASE("config: --set replaces a value of the file") {
   auto with = [](const std::string& assignment) {
     return parse_config(good, "c.yaml", {assignment});
   };
@@ -99,7 +99,7 @@ TEST_CASE("config: a value of the file can be replaced") {
   CHECK(with("cluster.x=1").failure().text.find("--set 'cluster.x=1': ") == 0);
 }
 
-TEST_CASE("config: the reference page is what the declarations say") {
+TEST_CASE("config: the reference page equals the declarations") {
   auto page = read_file(MILLRACE_SOURCE "/config/REFERENCE.md", 1 << 20);
   REQUIRE(page);
   INFO("build/bin/millrace node --options prints the table");
@@ -107,7 +107,7 @@ TEST_CASE("config: the reference page is what the declarations say") {
 }
 
 TEST_CASE(
-  "config: batches at once beyond a device's lanes are refused by name") {
+  "config: more batches at once than a device has lanes are refused by name") {
   auto with = [](const std::string& more) {
     return refusal("      - type: cpu\n", "      - type: cpu\n" + more);
   };
@@ -132,7 +132,7 @@ TEST_CASE(
         != std::string::npos);
 }
 
-TEST_CASE("config: what a device of that type has no use for is refused") {
+TEST_CASE("config: a key without effect on the type of its device is refused") {
   CHECK(refusal("      - type: emulated\n",
                 "      - type: emulated\n        isolation: process\n")
           .find("isolation: does nothing with emulated; only with cpu")
@@ -147,7 +147,8 @@ TEST_CASE("config: what a device of that type has no use for is refused") {
         != std::string::npos);
 }
 
-TEST_CASE("config: a GPU's models run where and as it says") {
+TEST_CASE(
+  "config: the settings of a cuda device reach the place of its models") {
   cuda_config x{3, gpu_sharing::mps, false, false, gpu_parameters::host, true};
   auto y = place_of(x);
   CHECK(y.gpu == 3);
@@ -158,7 +159,7 @@ TEST_CASE("config: a GPU's models run where and as it says") {
   CHECK(y.pipelined);
 }
 
-TEST_CASE("IF-31: how a GPU is shared goes with where its models run") {
+TEST_CASE("IF-31: the sharing of a GPU needs a matching isolation") {
   auto refusal_of = [](const std::string& more) {
     return refusal("      - type: cpu\n", "      - type: cuda\n" + more);
   };
@@ -203,7 +204,7 @@ TEST_CASE("config: the operator's page lists every metric") {
   CHECK(page->find(metrics{recording::off}.reference()) != std::string::npos);
 }
 
-TEST_CASE("config: the operator's page tells what every status means") {
+TEST_CASE("config: the operator's page explains every status") {
   auto page = read_file(MILLRACE_SOURCE "/config/OPERATING.md", 1 << 20);
   REQUIRE(page);
   for (auto x = ec::ok; x <= ec::internal;
@@ -220,13 +221,13 @@ TEST_CASE("config: a gateway without an address for clients is refused") {
         != std::string::npos);
 }
 
-TEST_CASE("config: a node has no name of a place that models come from") {
+TEST_CASE("config: a node with the name of a model source is refused") {
   CHECK(refusal("  n1:\n", "  disk:\n")
-          .find("nodes.disk: is called as one of the places")
+          .find("nodes.disk: has the name of a model source")
         != std::string::npos);
 }
 
-TEST_CASE("config: a cache is a worker's, and no smaller than a model") {
+TEST_CASE("config: a cache needs a worker and room for a model") {
   std::string worker = "    roles: [worker]\n";
   CHECK(refusal(worker, worker + "    cache: {memory: 430}\n")
           .find("cache.memory: expected 0 or at least 1 MiB, found 430 B")
@@ -237,7 +238,8 @@ TEST_CASE("config: a cache is a worker's, and no smaller than a model") {
         != std::string::npos);
 }
 
-TEST_CASE("P13: an address that other hosts can reach is refused") {
+TEST_CASE(
+  "P13: without keys an address that other hosts can reach is refused") {
   for (auto address :
        {"tcp://0.0.0.0:7100", "tcp://*:7100", "tcp://192.168.0.1:7100"}) {
     CAPTURE(address);
@@ -247,7 +249,8 @@ TEST_CASE("P13: an address that other hosts can reach is refused") {
   }
 }
 
-TEST_CASE("P13: with keys other hosts may reach a node") {
+TEST_CASE(
+  "P13: with keys a node may bind an address that other hosts can reach") {
   for (auto option : {"nodes.n1.clients=tcp://0.0.0.0:7100",
                       "nodes.n1.peers=tcp://192.168.0.1:7200",
                       "nodes.n1.http=0.0.0.0:7191"}) {
@@ -257,17 +260,18 @@ TEST_CASE("P13: with keys other hosts may reach a node") {
   }
 }
 
-TEST_CASE("P13: with keys it has to be known whose address a seed is") {
+TEST_CASE("P13: with keys a seed must be the address of a known node") {
   auto x =
     parse_config(good, "c.yaml", {"keys=keys", "seeds=[tcp://127.0.0.1:9999]"});
   REQUIRE_FALSE(x);
-  CHECK(x.failure().text.find("is no node's address") != std::string::npos);
+  CHECK(x.failure().text.find("is not the address of a node")
+        != std::string::npos);
   CHECK(parse_config(good, "c.yaml",
                      {"keys=keys", "nodes.n1.advertise=tcp://10.0.0.1:9999",
                       "seeds=[tcp://10.0.0.1:9999]"}));
 }
 
-TEST_CASE("config: each tenant's clients have an address of their own") {
+TEST_CASE("config: each tenant has a client address of its own") {
   auto x = parse_config(good, "c.yaml",
                         {"nodes.n1.tenants={acme: tcp://127.0.0.1:7150}"});
   REQUIRE(x);
@@ -281,7 +285,7 @@ TEST_CASE("config: each tenant's clients have an address of their own") {
     good, "c.yaml", {"nodes.n1.tenants={default: tcp://127.0.0.1:7150}"}));
 }
 
-TEST_CASE("P13: metrics that other hosts could read are refused") {
+TEST_CASE("P13: a metrics address that other hosts can reach is refused") {
   auto with = [](const std::string& http) {
     return parse_config(good, "c.yaml", {"nodes.n1.http=" + http});
   };
@@ -290,7 +294,7 @@ TEST_CASE("P13: metrics that other hosts could read are refused") {
   CHECK_FALSE(with("banana"));
 }
 
-TEST_CASE("config: an address that nothing can be bound to is refused") {
+TEST_CASE("config: an address that cannot be bound is refused") {
   for (auto address : {"tcp://127.0.0.1:99999", "tcp://127.0.0.1:0",
                        "tcp://127.0.0.1", "tcp://:7100", "7100", "ipc://"}) {
     CAPTURE(address);
@@ -303,7 +307,7 @@ TEST_CASE("config: an address that nothing can be bound to is refused") {
         == 0);
 }
 
-TEST_CASE("config: what only one can have is not given twice") {
+TEST_CASE("config: a duplicate address or directory or id is refused") {
   CHECK(refusal("    devices:", "    operators: tcp://127.0.0.1:7100\n"
                                 "    devices:")
         == "c.yaml:8: nodes.n2.operators: 'tcp://127.0.0.1:7100' is"
@@ -317,7 +321,8 @@ TEST_CASE("config: what only one can have is not given twice") {
         == "c.yaml:11: nodes.n2.devices[1]: 'type' is there twice");
 }
 
-TEST_CASE("config: all that is wrong in a document is told at once") {
+TEST_CASE(
+  "config: all errors of a document are reported together up to a limit") {
   CHECK(refusal("    devices:", "    operators: tcp://127.0.0.1:7100\n"
                                 "    data: data/n1\n"
                                 "    devices:")
@@ -357,12 +362,12 @@ TEST_CASE("config: cuts that fit no model are refused") {
   }
 }
 
-TEST_CASE("config: what --set made wrong is not blamed on the file") {
+TEST_CASE("config: an error in a --set value is reported under --set") {
   auto x =
     parse_config(good, "c.yaml", {"nodes.n1.clients=tcp://0.0.0.0:7100"});
   REQUIRE_FALSE(x);
   CHECK(x.failure().text.find("--set nodes.n1.clients: binds 0.0.0.0") == 0);
-  // Nor the other way round: n1's value is not n10's.
+  // The prefix n1 of an option does not match n10.
   auto text = good;
   text.replace(text.find("n2:"), 3, "n10:");
   text.replace(text.find("kind: v100"), 10, "id: cpu0");
@@ -371,23 +376,24 @@ TEST_CASE("config: what --set made wrong is not blamed on the file") {
   CHECK(y.failure().text.find("c.yaml:11: nodes.n10.devices[1].id") == 0);
 }
 
-TEST_CASE("config: two devices of a node cannot have one id") {
+TEST_CASE("config: two devices of a node with one id are refused") {
   CHECK(refusal("kind: v100", "id: cpu0").find("is there twice")
         != std::string::npos);
 }
 
-TEST_CASE("config: which node to be follows from the file if it has one only") {
+TEST_CASE("config: the node is chosen by name and may be left out if the file "
+          "has only one") {
   auto x = *parse_config(good, "c.yaml");
   CHECK(*choose_node(x, "n2") == "n2");
   CHECK(choose_node(x, "").failure().text
-        == "the config has several nodes (n1, n2); say which with --node");
+        == "the config has several nodes (n1, n2); select one with --node");
   CHECK(choose_node(x, "n3").failure().text
         == "no node 'n3' in the config; it has n1, n2");
   x.nodes.erase("n1");
   CHECK(*choose_node(x, "") == "n2");
 }
 
-TEST_CASE("config: directories are meant from where the file is") {
+TEST_CASE("config: directories are relative to the folder of the file") {
   test::temporary_directory dir;
   REQUIRE(write_file(dir / "c.yaml", std::as_bytes(std::span{good})));
   auto x = load_config(dir / "c.yaml");

@@ -11,7 +11,7 @@ using namespace millrace::zeromq;
 
 namespace {
 
-/// A ROUTER that is watched, and how somebody comes in.
+/// A watched ROUTER socket, and a way to connect to it.
 struct entrance {
   zmq::context_t context;
   zmq::socket_t router =
@@ -45,8 +45,8 @@ struct entrance {
 
 } // namespace
 
-TEST_CASE("connection_watch: a connection that said something and ends has"
-          " left") {
+TEST_CASE(
+  "connection_watch: a connection that sent a message has left when it ends") {
   entrance x;
   {
     auto a = x.come("a"), b = x.come("b");
@@ -61,10 +61,11 @@ TEST_CASE("connection_watch: a connection that said something and ends has"
   CHECK(eventually([&] { return x.has_left("a"); }, 5s));
 }
 
-TEST_CASE("connection_watch: one that is over before it is heard has left") {
+TEST_CASE("connection_watch: a connection that ended before its message was "
+          "read has left") {
   entrance x;
   x.come("a").close();
-  auto message = x.next(); // so it was there
+  auto message = x.next(); // so it was connected
   CHECK(eventually(
     [&] {
       x.watch.look(steady_now());
@@ -76,8 +77,8 @@ TEST_CASE("connection_watch: one that is over before it is heard has left") {
   CHECK(x.watch.size() == 0);
 }
 
-TEST_CASE("connection_watch: a connection without a message is ended when its"
-          " time is over, and others are not") {
+TEST_CASE("connection_watch: a connection without a message is ended after the "
+          "patience and others are not") {
   entrance x;
   auto a = x.come("a");
   x.note(x.next());
@@ -91,7 +92,7 @@ TEST_CASE("connection_watch: a connection without a message is ended when its"
     },
     5s));
   x.watch.end_silent(now + connection_watch::patience - 1ms);
-  auto b = x.come("b"); // what happened before it is known by then
+  auto b = x.come("b"); // its arrival proves that earlier events were handled
   x.note(x.next());
   CHECK(x.watch.open() == 3);
   x.watch.end_silent(now + connection_watch::patience);
@@ -105,8 +106,8 @@ TEST_CASE("connection_watch: a connection without a message is ended when its"
   CHECK(x.watch.take_left().empty());
 }
 
-TEST_CASE("sockets: a host's name is bound by its number, and one that is not"
-          " known is refused by name") {
+TEST_CASE("sockets: a host name is bound by its number and an unknown one is "
+          "refused by name") {
   zmq::context_t context;
   auto bound = bind_router(context, "tcp://localhost:*", {});
   REQUIRE(bound);

@@ -38,12 +38,12 @@ double slowdown(const contention_settings& law, const running_batches& all,
 
 } // namespace
 
-TEST_CASE("contention: none leaves every number of running_batches at 1") {
+TEST_CASE("contention: law none leaves every number of running batches at 1") {
   for (size_t k = 1; k <= 8; ++k)
     CHECK(slowdown(law_of(contention_kind::none), alike(k)) == 1);
 }
 
-TEST_CASE("contention: linear adds the slowdown once per neighbour") {
+TEST_CASE("contention: law linear adds the slowdown once per neighbour") {
   auto law = law_of(contention_kind::linear);
   law.slowdown = 0.25;
   CHECK(slowdown(law, alike(1)) == 1);
@@ -51,11 +51,10 @@ TEST_CASE("contention: linear adds the slowdown once per neighbour") {
   CHECK(slowdown(law, alike(5)) == 2);
 }
 
-TEST_CASE("contention: bandwidth with exponent 0 is the interference term of"
-          " PALDIA's equation 1") {
-  // The digest's vectors, 3.2: running_batches of 128 rows in 60 ms, 600
-  // requests are 4.6875 running_batches, their interference term divided by the
-  // 60 ms.
+TEST_CASE("contention: law bandwidth with exponent 0 is the interference term "
+          "of PALDIA's equation 1") {
+  // The digest's vectors, 3.2: batches of 128 rows in 60 ms. 600 requests are
+  // 4.6875 batches; their interference term is divided by the 60 ms.
   auto law = law_of(contention_kind::bandwidth);
   struct row {
     double share, seconds;
@@ -66,13 +65,12 @@ TEST_CASE("contention: bandwidth with exponent 0 is the interference term of"
     all.push_back(batch_of("m", "bandwidth_share", 0.6875 * share));
     CHECK(0.060 * slowdown(law, all) == doctest::Approx(seconds));
   }
-  // Below the whole bandwidth there is no contention.
+  // Below the whole bandwidth no contention occurs.
   CHECK(slowdown(law, alike(3, "bandwidth_share", 0.3)) == 1);
 }
 
-TEST_CASE(
-  "contention: bandwidth grows with the number of running_batches to the"
-  " exponent") {
+TEST_CASE("contention: law bandwidth grows with the number of running batches "
+          "to the exponent") {
   auto law = law_of(contention_kind::bandwidth);
   law.exponent = 1;
   running_batches all{batch_of("a", "bandwidth_share", 0.5),
@@ -81,10 +79,10 @@ TEST_CASE(
   CHECK(slowdown(law, all, 1) == doctest::Approx(4.5));
   all.resize(1);
   CHECK(slowdown(law, all) == 1);
-  CHECK(slowdown(law, alike(2)) == 1); // nothing was measured
+  CHECK(slowdown(law, alike(2)) == 1); // no metric was measured
 }
 
-TEST_CASE("contention: pairwise adds what each neighbour costs the model") {
+TEST_CASE("contention: law pairwise adds the cost of each neighbour") {
   auto law = law_of(contention_kind::pairwise);
   law.pairs = {{"a+b", 0.3}, {"b+a", 0.1}};
   running_batches all{batch_of("a"), batch_of("b"), batch_of("a")};
@@ -92,7 +90,7 @@ TEST_CASE("contention: pairwise adds what each neighbour costs the model") {
   CHECK(slowdown(law, all, 1) == doctest::Approx(1.2));
 }
 
-TEST_CASE("contention: power is factor * k^exponent, and never below 1") {
+TEST_CASE("contention: law power is factor * k^exponent and never below 1") {
   struct row {
     double factor, exponent;
     size_t count;
@@ -115,10 +113,10 @@ TEST_CASE("contention: power is factor * k^exponent, and never below 1") {
   }
 }
 
-TEST_CASE("contention: wsm gives the thesis's 8 ms for resnet50 beside"
-          " alexnet") {
-  // Interference framework, 5.4, observation 4: 6.8 ms alone, running_batches
-  // of 4, 36.26 % and 47.07 % of the multiprocessors: together less than all.
+TEST_CASE(
+  "contention: law wsm gives the thesis's 8 ms for resnet50 beside alexnet") {
+  // Interference framework, 5.4, observation 4: 6.8 ms alone, batches of 4,
+  // 36.26 % and 47.07 % of the multiprocessors, so less than all together.
   auto law = law_of(contention_kind::wsm);
   running_batches all{batch_of("resnet50", "wsm_percent", 36.26),
                       batch_of("alexnet", "wsm_percent", 47.07)};
@@ -129,7 +127,8 @@ TEST_CASE("contention: wsm gives the thesis's 8 ms for resnet50 beside"
   CHECK(slowdown(law, all) == 1);
 }
 
-TEST_CASE("contention: wsm beyond all multiprocessors multiplies by the sum") {
+TEST_CASE(
+  "contention: law wsm beyond all multiprocessors multiplies by the sum") {
   auto law = law_of(contention_kind::wsm);
   running_batches all{batch_of("bert", "wsm_percent", 96.82),
                       batch_of("gpt2", "wsm_percent", 97.73)};
@@ -139,9 +138,8 @@ TEST_CASE("contention: wsm beyond all multiprocessors multiplies by the sum") {
   CHECK(slowdown(law, all, 0) == doctest::Approx(1.9455));
 }
 
-TEST_CASE(
-  "contention: a table has a slowdown per number of running_batches, its last"
-  " one beyond") {
+TEST_CASE("contention: law table has a slowdown per number of running batches "
+          "and repeats its last one") {
   auto law = law_of(contention_kind::table);
   CHECK(slowdown(law, alike(3)) == 1); // an empty table
   law.slowdowns = {1, 1.2, 1.9};
@@ -150,8 +148,8 @@ TEST_CASE(
     CHECK(slowdown(law, alike(k)) == expected[k - 1]);
 }
 
-TEST_CASE("contention: drawn pairs depend on the seed and both models, and not"
-          " on the order in which they meet") {
+TEST_CASE("contention: drawn pairs depend on the seed and both models and not "
+          "on the order in which they meet") {
   auto law = law_of(contention_kind::drawn);
   law.extra_min = 0.2;
   law.extra_max = 0.7;
@@ -186,9 +184,8 @@ TEST_CASE("contention: drawn slowdowns are uniform within their bounds") {
   CHECK(sum / draws == doctest::Approx(1.45).epsilon(0.01));
 }
 
-TEST_CASE(
-  "contention: slowdowns measured with several running_batches at once are"
-  " straight lines between the measured numbers") {
+TEST_CASE("contention: measured slowdowns are interpolated linearly between "
+          "the measured numbers of batches") {
   auto seconds = [](double one_row, double ten_rows) {
     curve out;
     out.add(1, one_row);

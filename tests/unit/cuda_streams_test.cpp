@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What is given to a GPU when, and what is given back: against a fake of
-/// CUDA's runtime.
+/// Order of work on a GPU and release of its resources, tested against a fake
+/// of CUDA's runtime.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "models/device/cuda/batch_lane.hpp"
-#include "models/device/cuda/partition.hpp"
-#include "models/device/cuda/upload.hpp"
+#include "models/gpu/cuda/batch_lane.hpp"
+#include "models/gpu/cuda/partition.hpp"
+#include "models/gpu/cuda/upload.hpp"
 #include "tests/support/allocation_meter.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/fake_cuda.hpp"
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// All of a test's things are gone in the end, whatever went wrong.
+/// Checks that a test releases all its resources, also after a failure.
 class nothing_left {
 public:
   nothing_left() { fake_cuda::reset(); }
@@ -50,7 +50,7 @@ bool is_reached(const std::future<void>& x) {
   return x.wait_for(10s) == std::future_status::ready;
 }
 
-/// One batch of a float, which its kernel doubles when it is let.
+/// A batch of one float. Its kernel doubles the float when the test allows it.
 struct doubling {
   doubling(batch_lane& on, pinned_pool& staging, float x)
     : lane(on),
@@ -129,12 +129,12 @@ struct two_lanes {
 
 } // namespace
 
-TEST_CASE("IF-32: with streaming the next batch's inputs are copied while one"
-          " computes, and no result comes before it is computed") {
+TEST_CASE("IF-32: with streaming the inputs of the next batch are copied "
+          "during a computation and no result is early") {
   nothing_left check;
   two_lanes on{true};
   doubling first{on.lanes[0], on.pool, 21}, second{on.lanes[1], on.pool, 4};
-  second.make_room(); // as one of its size before
+  second.make_room(); // as if a batch of its size had run before
   auto one = on.start(first);
   REQUIRE(is_reached(first.begun.get_future()));
   auto two = on.start(second);
@@ -153,8 +153,8 @@ TEST_CASE("IF-32: with streaming the next batch's inputs are copied while one"
   CHECK(fake_cuda::so_far().slow_copies == 0);
 }
 
-TEST_CASE("IF-31: without streaming a batch begins when the one before has"
-          " ended, copies and all") {
+TEST_CASE("IF-31: without streaming a batch begins after the one before "
+          "including its copies") {
   nothing_left check;
   two_lanes on{false};
   doubling first{on.lanes[0], on.pool, 21}, second{on.lanes[1], on.pool, 4};
@@ -171,13 +171,14 @@ TEST_CASE("IF-31: without streaming a batch begins when the one before has"
   CHECK(second.output() == 8);
 }
 
-TEST_CASE("lanes: inputs of a new size wait for what had their memory before") {
+TEST_CASE(
+  "lanes: inputs of a new size wait for the previous user of their memory") {
   nothing_left check;
   two_lanes on{true};
   doubling first{on.lanes[0], on.pool, 21}, second{on.lanes[1], on.pool, 4};
   auto one = on.start(first);
   REQUIRE(is_reached(first.begun.get_future()));
-  auto two = on.start(second); // maybe in the first one's, which it let go
+  auto two = on.start(second); // maybe in memory of the first batch
   CHECK(two.wait_for(20ms) == std::future_status::timeout);
   CHECK(fake_cuda::so_far().copies == 1);
   first.may_end.set_value();
@@ -187,8 +188,8 @@ TEST_CASE("lanes: inputs of a new size wait for what had their memory before") {
   CHECK(second.output() == 8);
 }
 
-TEST_CASE("lanes: what a failed batch was given is done with before its memory"
-          " goes, and the next one runs") {
+TEST_CASE("lanes: the work of a failed batch ends before its memory is "
+          "released and the next batch runs") {
   for (auto streaming : {true, false}) {
     nothing_left check;
     two_lanes on{streaming};
@@ -208,8 +209,7 @@ TEST_CASE("lanes: what a failed batch was given is done with before its memory"
   }
 }
 
-TEST_CASE("lanes: whatever call of CUDA's fails, the batch does, and nothing is"
-          " left of it") {
+TEST_CASE("lanes: a failed CUDA call fails the batch and leaves no resource") {
   for (auto call : {"cudaMalloc", "cudaHostAlloc", "cudaMemcpyAsync",
                     "cudaEventRecord", "cudaStreamWaitEvent", "cudaEventQuery"})
     for (size_t nth : {1, 2, 3}) {
@@ -222,7 +222,7 @@ TEST_CASE("lanes: whatever call of CUDA's fails, the batch does, and nothing is"
       x.may_end.set_value();
       try {
         run_in_turn(on.order, true, x);
-        CHECK(x.output() == 2); // it was called less often than that
+        CHECK(x.output() == 2); // the batch made fewer than nth such calls
       } catch (const failure& e) {
         CHECK(e.code() == cudaErrorMemoryAllocation);
         CHECK(x.abandoned);
@@ -230,8 +230,7 @@ TEST_CASE("lanes: whatever call of CUDA's fails, the batch does, and nothing is"
     }
 }
 
-TEST_CASE("IF-28: batches of sizes seen before make no streams, and lock no"
-          " memory") {
+TEST_CASE("IF-28: batches of known sizes make no streams and lock no memory") {
   nothing_left check;
   two_lanes on{true};
   auto run = [&](float value) {
@@ -248,8 +247,8 @@ TEST_CASE("IF-28: batches of sizes seen before make no streams, and lock no"
   CHECK(fake_cuda::so_far().locked == 0);
 }
 
-TEST_CASE("upload: all bytes arrive, by page-locked memory, whatever their"
-          " number and that of threads") {
+TEST_CASE("upload: all bytes arrive through page-locked memory for any size "
+          "and number of threads") {
   nothing_left check;
   pinned_pool pool{pinned_by_cuda()};
   uploader to_gpu{pool};
@@ -278,7 +277,7 @@ TEST_CASE("upload: all bytes arrive, by page-locked memory, whatever their"
   CHECK(fake_cuda::so_far().slow_copies == 0);
 }
 
-TEST_CASE("upload: the next one makes nothing anew") {
+TEST_CASE("upload: a second upload makes no streams and locks no memory") {
   nothing_left check;
   pinned_pool pool{pinned_by_cuda()};
   uploader to_gpu{pool};
@@ -296,8 +295,8 @@ TEST_CASE("upload: the next one makes nothing anew") {
   CHECK(fake_cuda::so_far().locked == 0);
 }
 
-TEST_CASE("upload: one that fails says why, leaves nothing, and the next one"
-          " goes through") {
+TEST_CASE("upload: a failed upload reports its CUDA error and leaves no "
+          "resource and the next one succeeds") {
   auto from = numbered(1 << 20);
   for (auto call : {"cudaMemcpyAsync", "cudaStreamCreateWithFlags",
                     "cudaEventCreateWithFlags", "cudaHostAlloc",
@@ -315,7 +314,7 @@ TEST_CASE("upload: one that fails says why, leaves nothing, and the next one"
       };
       fake_cuda::fail(call, nth, cudaErrorMemoryAllocation);
       try {
-        run(); // whichever thread it hits, it may not be called so often
+        run(); // the call fails in any thread, or is made fewer than nth times
       } catch (const failure& e) {
         CHECK(e.code() == cudaErrorMemoryAllocation);
       }
@@ -327,7 +326,7 @@ TEST_CASE("upload: one that fails says why, leaves nothing, and the next one"
 }
 
 TEST_CASE(
-  "upload: one for whose threads there is no memory ends, and says so") {
+  "upload: an upload without memory for its threads fails with bad_alloc") {
   auto from = numbered(1 << 20);
   auto failed = 0;
   for (size_t nth = 1; nth <= 40; ++nth) {
@@ -347,8 +346,8 @@ TEST_CASE(
   CHECK((failed > 10 || !failing_allocation::possible));
 }
 
-TEST_CASE("P24: what has lost its context fails from then on, and is torn down"
-          " all the same") {
+TEST_CASE("P24: a device that lost its context fails from then on and can be "
+          "torn down") {
   nothing_left check;
   two_lanes on{true};
   fake_cuda::fail("cudaEventQuery", 1, cudaErrorIllegalAddress);
@@ -364,8 +363,7 @@ TEST_CASE("P24: what has lost its context fails from then on, and is torn down"
   CHECK_THROWS_AS(stream{}, failure);
 }
 
-TEST_CASE("events: are waited for beyond the time that a processor is kept"
-          " busy") {
+TEST_CASE("events: waiting goes on after the phase of busy polling") {
   nothing_left check;
   stream on;
   event done;
@@ -378,8 +376,8 @@ TEST_CASE("events: are waited for beyond the time that a processor is kept"
   waits.get();
 }
 
-TEST_CASE("IF-33, partitions: streams have the multiprocessors of their share,"
-          " apart from others', and are kept") {
+TEST_CASE("IF-33, partitions: streams have the multiprocessors of their own "
+          "share and are reused") {
   nothing_left check;
   partitions all;
   auto half = all.take(50);
@@ -400,8 +398,7 @@ TEST_CASE("IF-33, partitions: streams have the multiprocessors of their share,"
   all.give_back(half);
 }
 
-TEST_CASE(
-  "partitions: a stream that cannot be made leaves its share to others") {
+TEST_CASE("partitions: a stream that cannot be made leaves its share free") {
   nothing_left check;
   partitions all;
   fake_cuda::fail("cuGreenCtxStreamCreate", 1, cudaErrorMemoryAllocation);
@@ -411,7 +408,7 @@ TEST_CASE(
   all.give_back(next);
 }
 
-TEST_CASE("shares: a part of the multiprocessors in the steps that a GPU has") {
+TEST_CASE("shares: the steps of a partition depend on the compute capability") {
   CHECK(partition_steps_of(7) == partition_steps{2, 2});
   CHECK(partition_steps_of(8) == partition_steps{4, 2});
   CHECK(partition_steps_of(9) == partition_steps{8, 8});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What needs CUDA's runtime to be there, but no GPU.
+/// Tests that need CUDA's runtime library and no GPU.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -11,12 +11,12 @@
 #include <thread>
 #include <vector>
 
-#include "models/device/cuda/missing_ranges.hpp"
-#include "models/device/cuda/partition.hpp"
-#include "models/device/cuda/pinned_pool.hpp"
-#include "models/device/cuda/pinned_ranges.hpp"
-#include "models/device/cuda/turns.hpp"
-#include "models/device/cuda/upload.hpp"
+#include "models/gpu/cuda/missing_ranges.hpp"
+#include "models/gpu/cuda/partition.hpp"
+#include "models/gpu/cuda/pinned_pool.hpp"
+#include "models/gpu/cuda/pinned_ranges.hpp"
+#include "models/gpu/cuda/turns.hpp"
+#include "models/gpu/cuda/upload.hpp"
 #include "tests/support/allocation_meter.hpp"
 
 using namespace millrace::cuda;
@@ -25,11 +25,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Ordinary memory, and what became of it.
+/// Allocations of ordinary memory and their releases.
 struct noted {
   std::mutex mutex;
-  std::vector<size_t> taken; ///< guarded
-  size_t released = 0;       ///< guarded
+  std::vector<size_t> taken; ///< guarded by mutex
+  size_t released = 0;       ///< guarded by mutex
 };
 
 class noting_source : public pinned_source {
@@ -52,8 +52,7 @@ private:
 
 } // namespace
 
-TEST_CASE("IF-28: memory for batches of sizes seen before is not allocated"
-          " again") {
+TEST_CASE("IF-28: memory for batches of known sizes is not allocated again") {
   noted seen;
   pinned_pool pool{std::make_unique<noting_source>(seen)};
   for (int i = 0; i < 100; ++i)
@@ -68,7 +67,8 @@ TEST_CASE("IF-28: memory for batches of sizes seen before is not allocated"
   CHECK(seen.released == 0);
 }
 
-TEST_CASE("pinned pool: all of it goes back with the last block, not before") {
+TEST_CASE(
+  "pinned pool: all memory is released with the last block and not before") {
   noted seen;
   auto pool =
     std::make_unique<pinned_pool>(std::make_unique<noting_source>(seen));
@@ -81,7 +81,7 @@ TEST_CASE("pinned pool: all of it goes back with the last block, not before") {
   CHECK(seen.released == 2);
 }
 
-TEST_CASE("pinned pool: threads never have the same block") {
+TEST_CASE("pinned pool: threads never share a block") {
   noted seen;
   pinned_pool pool{std::make_unique<noting_source>(seen)};
   std::atomic<int> wrong{0};
@@ -102,7 +102,8 @@ TEST_CASE("pinned pool: threads never have the same block") {
   CHECK(pool.allocations() <= 4);
 }
 
-TEST_CASE("pinned ranges: have what lies wholly within one") {
+TEST_CASE(
+  "pinned ranges: contain a block only if it lies wholly within one range") {
   pinned_ranges all;
   static const char memory[100] = {};
   all.add(memory + 10, 20);
@@ -119,7 +120,7 @@ TEST_CASE("pinned ranges: have what lies wholly within one") {
   CHECK_FALSE(all.have(memory + 10, 1));
 }
 
-TEST_CASE("turns: are had in the order in which they were asked for") {
+TEST_CASE("turns: the lock is granted in FIFO order") {
   turns one;
   std::vector<int> order;
   one.lock();
@@ -140,20 +141,21 @@ TEST_CASE("turns: are had in the order in which they were asked for") {
   CHECK(order == std::vector<int>{0, 1, 2, 3, 4});
 }
 
-TEST_CASE("shares: a part of the multiprocessors in the steps that there are") {
-  CHECK(multiprocessors_for(25, 132, {8, 8}) == 40); // 33 in steps of eight
+TEST_CASE("shares: a share is rounded up to the steps of a GPU") {
+  // 33 rounded up to steps of eight
+  CHECK(multiprocessors_for(25, 132, {8, 8}) == 40);
   CHECK(multiprocessors_for(1, 132, {8, 8}) == 8);
   CHECK(multiprocessors_for(50, 132, {8, 8}) == 72);
   CHECK(multiprocessors_for(100, 132, {8, 8}) == 132);
   CHECK(multiprocessors_for(50, 80, {2, 2}) == 40);
 }
 
-TEST_CASE("shares: partitions are apart while there is room, and had twice"
-          " after that") {
+TEST_CASE("shares: partitions are disjoint while multiprocessors are free and "
+          "overlap after that") {
   used_multiprocessors all;
   CHECK(all.take(40, 132) == 0);
   CHECK(all.take(72, 132) == 40);
-  CHECK(all.take(40, 132) == 0); // none are left
+  CHECK(all.take(40, 132) == 0); // none are free
   all.give_back(40, 72);
   CHECK(all.take(64, 132) == 40);
   all.give_back(0, 40);
@@ -161,7 +163,8 @@ TEST_CASE("shares: partitions are apart while there is room, and had twice"
   CHECK(all.take(16, 132) == 0);
 }
 
-TEST_CASE("failures: say what was tried, and CUDA's words and number") {
+TEST_CASE(
+  "failures: an error names the failed action and CUDA's text and number") {
   try {
     check(cudaSuccess, "something else");
     check(cudaErrorMemoryAllocation, "taking memory");
@@ -177,10 +180,10 @@ TEST_CASE("failures: say what was tried, and CUDA's words and number") {
   CHECK_FALSE(loses_context(cudaErrorNotReady));
 }
 
-TEST_CASE("failures: where there is no GPU nothing is made of it") {
+TEST_CASE("failures: without a GPU every resource throws a failure") {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0)
-    return; // there is one
+    return; // this host has a GPU
   CHECK_THROWS_AS(stream{}, failure);
   CHECK_THROWS_AS(memory::of_gpu(100), failure);
   CHECK_THROWS_AS(memory::of_host(100), failure);
@@ -202,7 +205,7 @@ ranges take(missing_ranges& from, size_t begin, size_t end) {
 
 } // namespace
 
-TEST_CASE("missing ranges: what has come is missing no more, once") {
+TEST_CASE("missing ranges: a range that arrived is removed once") {
   missing_ranges all;
   all.add(0, 100);
   CHECK(take(all, 20, 30) == ranges{{20, 30}});
@@ -214,11 +217,11 @@ TEST_CASE("missing ranges: what has come is missing no more, once") {
 }
 
 TEST_CASE(
-  "missing ranges: what comes may cut some in two, and take in others") {
+  "missing ranges: an arrived range may split ranges and cover others") {
   missing_ranges all;
   for (size_t i : {0, 20, 40, 60})
     all.add(i, i + 10);
-  all.add(80, 80); // nothing
+  all.add(80, 80); // an empty range
   all.remove(5, 45);
   CHECK(all.within(0, 100) == ranges{{0, 5}, {45, 50}, {60, 70}});
   all.remove(62, 64);
@@ -226,7 +229,7 @@ TEST_CASE(
   CHECK(all.within(5, 45).empty());
 }
 
-TEST_CASE("missing ranges: nothing is forgotten for want of memory") {
+TEST_CASE("missing ranges: no range is lost when memory runs out") {
   missing_ranges all;
   all.add(0, 100);
   for (size_t nth : {1, 2})
@@ -244,7 +247,7 @@ TEST_CASE("missing ranges: nothing is forgotten for want of memory") {
   CHECK(all.within(0, 100).empty());
 }
 
-TEST_CASE("missing ranges: who needs some waits for these, and no longer") {
+TEST_CASE("missing ranges: a waiter waits until its own range is complete") {
   missing_ranges all;
   all.add(0, 100);
   auto have = [&](size_t begin, size_t end) {
@@ -264,5 +267,5 @@ TEST_CASE("missing ranges: who needs some waits for these, and no longer") {
   all.give_up();
   CHECK_FALSE(last.get());
   CHECK_FALSE(all.wait(29, 31));
-  CHECK(all.wait(0, 30)); // that is there
+  CHECK(all.wait(0, 30)); // this range is present
 }

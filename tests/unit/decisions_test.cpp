@@ -48,7 +48,7 @@ batch_limit up_to(uint64_t rows = 64, uint64_t rows_max = 4096) {
 
 } // namespace
 
-TEST_CASE("router: a full queue takes nothing more") {
+TEST_CASE("router: a full queue refuses a request") {
   serving_policy policy;
   policy.queue = 2;
   auto q = filled(policy, 2);
@@ -64,8 +64,8 @@ TEST_CASE("router: a full queue takes nothing more") {
   CHECK(q.push(x));
 }
 
-TEST_CASE("router: what waits for a batch is not due while there is nobody to"
-          " give it to") {
+TEST_CASE("router: a request that waits for a batch is not due while no "
+          "replica is free") {
   serving_policy policy;
   policy.batch_delay = 5ms;
   request_queue q{policy, 0};
@@ -76,7 +76,8 @@ TEST_CASE("router: what waits for a batch is not due while there is nobody to"
   CHECK(q.next_due(0) == at(1s));
 }
 
-TEST_CASE("router: what a lost replica had goes first, past the bound") {
+TEST_CASE("router: requests of a lost replica go first and may exceed the "
+          "bound of the queue") {
   serving_policy policy;
   policy.queue = 2;
   auto q = filled(policy, 2);
@@ -85,14 +86,14 @@ TEST_CASE("router: what a lost replica had goes first, past the bound") {
   CHECK(keys_of(q.take(at(1s), up_to())) == keys{7, 8, 1, 2});
 }
 
-TEST_CASE("router: a batch has at most the rows of the replica that gets it") {
+TEST_CASE("router: a batch has at most the rows of its replica") {
   auto q = filled({}, 5);
   CHECK(keys_of(q.take(at(0s), up_to(3))) == keys{1, 2, 3});
   CHECK(keys_of(q.take(at(0s), up_to(3))) == keys{4, 5});
   CHECK(q.take(at(0s), up_to(3)).empty());
 }
 
-TEST_CASE("router: a request of more rows than a batch travels alone") {
+TEST_CASE("router: a request with more rows than a batch is sent alone") {
   request_queue q{{}, 0};
   for (auto rows : {2, 9, 1}) {
     auto x = make_request(static_cast<uint64_t>(rows), at(0s),
@@ -104,8 +105,8 @@ TEST_CASE("router: a request of more rows than a batch travels alone") {
   CHECK(keys_of(q.take(at(0s), up_to(3))) == keys{1});
 }
 
-TEST_CASE("router: a request that a replica is too small for stays, and later"
-          " ones overtake it") {
+TEST_CASE("router: a request too large for a replica stays and later requests "
+          "overtake it") {
   request_queue q{{}, 0};
   for (auto rows : {9, 2, 1}) {
     auto x = make_request(static_cast<uint64_t>(rows), at(0s),
@@ -121,16 +122,16 @@ TEST_CASE("router: a request that a replica is too small for stays, and later"
   CHECK(q.rows_min() == 0);
 }
 
-TEST_CASE("router: the time that is expected of a batch goes by its rows") {
+TEST_CASE("router: the expected time of a batch depends on its rows") {
   batch_times x;
   CHECK(x.expected(1) == 0us);
   for (int i = 0; i < 4; ++i)
     x.add(64, 640ms);
-  CHECK(x.expected(1) == 640ms); // nothing else is known
+  CHECK(x.expected(1) == 640ms); // no other size was measured
   CHECK(x.expected(64) == 640ms);
-  x.add(1, 10ms); // one is enough to know better
+  x.add(1, 10ms); // one measurement is enough
   CHECK(x.expected(1) < 100ms);
-  batch_times line; // 20 ms, and 2 ms a row
+  batch_times line; // 20 ms, and 2 ms per row
   for (uint64_t rows : {1, 64, 8, 32})
     line.add(rows, 20ms + 2ms * static_cast<int64_t>(rows));
   for (uint64_t rows : {1, 16, 128})
@@ -142,13 +143,13 @@ TEST_CASE("router: the time that is expected of a batch goes by its rows") {
   for (uint64_t rows : {1, 64, 8, 32})
     flat.add(rows, 50ms);
   CHECK(std::abs((flat.expected(128) - 50ms).count()) <= 10);
-  for (int i = 0; i < 60; ++i) // it has become slower
+  for (int i = 0; i < 60; ++i) // the replica became slower
     line.add(i % 2 == 0 ? 1 : 64, 200ms);
   CHECK(line.expected(1) > 190ms);
 }
 
-TEST_CASE("router: a batch fits into one message between nodes, in bytes and in"
-          " tensors") {
+TEST_CASE("router: a batch fits into one message between nodes by bytes and by "
+          "tensors") {
   request_queue q{{}, 0};
   auto large = [](uint64_t key, size_t mebibytes) {
     auto x = make_request(key, at(0s));
@@ -159,7 +160,7 @@ TEST_CASE("router: a batch fits into one message between nodes, in bytes and in"
     auto x = large(key, 100);
     q.push(x);
   }
-  auto huge = large(4, 300); // alone, for its replica may be of this node
+  auto huge = large(4, 300); // alone: its replica may be on this node
   q.push(huge);
   CHECK(keys_of(q.take(at(0s), up_to(1000))) == keys{1, 2});
   CHECK(keys_of(q.take(at(0s), up_to(1000))) == keys{3});
@@ -201,7 +202,8 @@ TEST_CASE("router: without a batch axis each request runs alone") {
   CHECK(keys_of(q.take(at(0s), up_to())) == keys{1});
 }
 
-TEST_CASE("router: the oldest waits for company at most the batch delay") {
+TEST_CASE(
+  "router: the oldest request waits for others at most the batch delay") {
   serving_policy policy;
   policy.batch_delay = 10ms;
   auto q = filled(policy, 2);
@@ -212,8 +214,8 @@ TEST_CASE("router: the oldest waits for company at most the batch delay") {
   CHECK(keys_of(q.take(at(0ms), up_to(3))) == keys{1, 2, 3});
 }
 
-TEST_CASE("router: who goes first does not make others wait longer than the"
-          " batch delay") {
+TEST_CASE("router: a request of higher priority does not extend the wait of "
+          "others beyond the batch delay") {
   serving_policy policy;
   policy.batch_delay = 10ms;
   request_queue q{policy, 0};
@@ -227,7 +229,8 @@ TEST_CASE("router: who goes first does not make others wait longer than the"
   CHECK(keys_of(q.take(at(10ms), up_to(8))) == keys{2, 1});
 }
 
-TEST_CASE("router: what shares no batch any more goes at once, by itself") {
+TEST_CASE(
+  "router: a request marked to run alone is sent at once in its own batch") {
   serving_policy policy;
   policy.batch_delay = 1s;
   auto q = filled(policy, 2);
@@ -242,7 +245,7 @@ TEST_CASE("router: what shares no batch any more goes at once, by itself") {
   CHECK(keys_of(q.take(at(1s), up_to())) == keys{1, 2});
 }
 
-TEST_CASE("router: a new policy counts for what waits too") {
+TEST_CASE("router: a new policy also holds for waiting requests") {
   auto q = filled({}, 5);
   CHECK(keys_of(q.take(at(0s), up_to(2))) == keys{1, 2});
   serving_policy policy;
@@ -252,7 +255,8 @@ TEST_CASE("router: a new policy counts for what waits too") {
   CHECK(keys_of(q.take(at(10ms), up_to(9))) == keys{3, 4, 5});
 }
 
-TEST_CASE("router: higher priority goes first, equals in order of arrival") {
+TEST_CASE("router: higher priority goes first and equal priorities go in order "
+          "of arrival") {
   request_queue q{{}, -1};
   for (auto [key, priority] : {std::pair{1, 0},
                                {2, 5},
@@ -267,7 +271,8 @@ TEST_CASE("router: higher priority goes first, equals in order of arrival") {
   CHECK(order == keys{2, 3, 1, 4});
 }
 
-TEST_CASE("router: what cannot make its deadline is dropped, by policy") {
+TEST_CASE("router: the drop policy decides if a request that cannot meet its "
+          "deadline is dropped") {
   serving_policy policy;
   auto run = [&] {
     request_queue q{policy, 0};
@@ -303,7 +308,8 @@ selection_request asks(const std::string& model,
 
 } // namespace
 
-TEST_CASE("gateway: a model is named with a version, an alias or neither") {
+TEST_CASE(
+  "gateway: a model is requested with a version or an alias or neither") {
   auto xs = digits_variants();
   CHECK(*choose_variant(xs, asks("small")) == 1); // the default is not ready
   xs[2].ready = true;
@@ -319,8 +325,8 @@ TEST_CASE("gateway: a model is named with a version, an alias or neither") {
         == ec::bad_request);
 }
 
-TEST_CASE("gateway: an application is answered by its quickest ready variant"
-          " that is good enough") {
+TEST_CASE("gateway: a request for an application goes to its quickest ready "
+          "variant of sufficient accuracy") {
   auto xs = digits_variants();
   selection_request x;
   x.application = "digits";

@@ -16,8 +16,8 @@ namespace {
 constexpr auto period = 250ms;
 const timestamp begin{1h};
 
-/// Gateways that count a constant load of model m, and what a controller hears
-/// of it.
+/// Gateways that count a constant load of model m, and a controller's window
+/// with their reports.
 struct gateways {
   demand_window window{period, begin};
   std::map<std::string, demand_report> last;
@@ -54,8 +54,8 @@ demand_report empty_report() {
 
 } // namespace
 
-TEST_CASE("demand: a constant load is seen at its rate, with its cost and the"
-          " part within the SLO") {
+TEST_CASE("demand: a constant load has its rate and its cost and its part "
+          "within the SLO") {
   gateways all;
   all.window.expect({"g1", "g2"}, begin);
   auto now = begin;
@@ -73,8 +73,8 @@ TEST_CASE("demand: a constant load is seen at its rate, with its cost and the"
   CHECK(all.window.covered(now) == 20s - 250ms);
 }
 
-TEST_CASE("demand: reports that are a second late, and a fifth of which are"
-          " lost, change a rate by less than 5 %") {
+TEST_CASE("demand: reports with a second of delay and a fifth of losses change "
+          "a rate by less than 5 %") {
   gateways all;
   all.window.expect({"g1"}, begin);
   random_stream chance{7};
@@ -93,8 +93,8 @@ TEST_CASE("demand: reports that are a second late, and a fifth of which are"
   CHECK(most < 0.05);
 }
 
-TEST_CASE("demand: a report that counts less than the one before, or has no"
-          " number, is ignored and counted") {
+TEST_CASE("demand: a report with falling counts or invalid numbers is ignored "
+          "and counted") {
   gateways all;
   all.window.expect({"g1"}, begin);
   CHECK(all.window.add(all.next("g1"), begin + period));
@@ -118,7 +118,7 @@ TEST_CASE("demand: a report that counts less than the one before, or has no"
         == doctest::Approx(0.015));
 }
 
-TEST_CASE("demand: a gateway that reports 5,000 models is counted for 4,096") {
+TEST_CASE("demand: a gateway that reports 5000 models is counted for 4096") {
   gateways all;
   all.window.expect({"g1"}, begin);
   auto many = all.next("g1");
@@ -131,7 +131,7 @@ TEST_CASE("demand: a gateway that reports 5,000 models is counted for 4,096") {
   CHECK(all.window.load_of("m", begin + period).rate > 0);
 }
 
-TEST_CASE("demand: an old report, or one of an earlier life, changes nothing") {
+TEST_CASE("demand: an old report or one of an earlier life has no effect") {
   gateways all;
   all.window.expect({"g1"}, begin);
   auto first = all.next("g1"), second = all.next("g1");
@@ -147,7 +147,7 @@ TEST_CASE("demand: an old report, or one of an earlier life, changes nothing") {
   CHECK(all.window.list(begin + 4 * period).models[0].arrived == 30);
 }
 
-TEST_CASE("demand: a gateway that begins anew makes no rate negative") {
+TEST_CASE("demand: a gateway that restarts makes no rate negative") {
   gateways all;
   all.window.expect({"g1"}, begin);
   auto now = begin;
@@ -166,8 +166,8 @@ TEST_CASE("demand: a gateway that begins anew makes no rate negative") {
   CHECK(all.window.load_of("m", now).rate == doctest::Approx(40).epsilon(0.01));
 }
 
-TEST_CASE("demand: what a gateway counted before this controller began is no"
-          " load of now") {
+TEST_CASE(
+  "demand: requests counted before this controller began are no current load") {
   gateways all;
   for (int i = 0; i < 4000; ++i)
     all.next("g1");
@@ -180,8 +180,8 @@ TEST_CASE("demand: what a gateway counted before this controller began is no"
         == doctest::Approx(40).epsilon(0.01));
 }
 
-TEST_CASE("demand: nothing is covered while a gateway that is expected does not"
-          " report") {
+TEST_CASE(
+  "demand: no time is covered while an expected gateway does not report") {
   gateways all;
   all.window.expect({"g1", "g2"}, begin);
   auto now = begin;
@@ -195,7 +195,8 @@ TEST_CASE("demand: nothing is covered while a gateway that is expected does not"
   CHECK(all.window.covered(now + 2s) == 0us);
 }
 
-TEST_CASE("demand: arrivals at random have a CV of one, even ones of none") {
+TEST_CASE(
+  "demand: random arrivals have a CV of one and even arrivals of zero") {
   random_stream chance{3};
   for (auto random : {true, false}) {
     demand_window window{period, begin};
@@ -220,9 +221,8 @@ TEST_CASE("demand: arrivals at random have a CV of one, even ones of none") {
   }
 }
 
-TEST_CASE(
-  "demand: arrivals are placed by the bins of the gateway, also those of"
-  " reports that were lost") {
+TEST_CASE("demand: arrivals are placed by the bins of the gateway even if "
+          "reports are lost") {
   auto loads = [](bool lost) {
     demand_window window{period, begin};
     window.expect({"g1"}, begin);
@@ -244,14 +244,14 @@ TEST_CASE(
   CHECK(loads(true) == std::vector<double>{0, 0, 30, 0});
 }
 
-TEST_CASE("demand: each arrival is counted once in bins that reports show in"
-          " part") {
+TEST_CASE(
+  "demand: each arrival is counted once if a report ends within a bin") {
   demand_window window{period, begin};
   window.expect({"g1"}, begin);
   demand_count count{"m", begin};
   auto x = empty_report();
   auto now = begin;
-  for (int i = 0; i < 10'000; ++i) { // one each ms
+  for (int i = 0; i < 10'000; ++i) { // one request each ms
     now += 1ms;
     count.arrived(1, now);
     if (i % 250 != 249)
@@ -268,16 +268,15 @@ TEST_CASE("demand: each arrival is counted once in bins that reports show in"
     CHECK(n == doctest::Approx(1000).epsilon(0.002));
 }
 
-TEST_CASE(
-  "demand: a gateway counts batches by stage, and an output that is held"
-  " waits for the next stage") {
+TEST_CASE("demand: a gateway counts batches by stage and adds the wait of a "
+          "held output to the next stage") {
   demand_count count{"m", begin};
   requests_completed x;
   x.execute = 30ms;
   x.visits = {{"m.1.1", 2ms, 10ms, 7ms, {0, 4}},
               {"m.1.2", 1ms, 20ms, 0ms, {4, 8}}};
   outcome answer;
-  answer.queue = 15ms; // 5 ms of them in the router
+  answer.queue = 15ms; // 5 ms of these in the router
   x.outcomes = {answer, answer};
   count.executed(x, 2);
   requests_completed whole;
@@ -308,8 +307,8 @@ TEST_CASE(
   CHECK(load.stages[2].run_cv == doctest::Approx(0));
 }
 
-TEST_CASE("demand: bins of durations have the exact begin, and a quarter of a"
-          " doubling each") {
+TEST_CASE("demand: bins of durations have exact begins and a width of a "
+          "quarter of an octave") {
   CHECK(duration_bin(-1us) == 0);
   CHECK(duration_bin(1us) == 0);
   CHECK(duration_bin(2us) == 4);
@@ -322,7 +321,7 @@ TEST_CASE("demand: bins of durations have the exact begin, and a quarter of a"
   CHECK(begin_of_duration_bin(41) == doctest::Approx(0.001280));
 }
 
-TEST_CASE("demand: latencies and errors of the answers are known by model") {
+TEST_CASE("demand: a report has latencies and errors by model") {
   demand_window window{period, begin};
   window.expect({"g1"}, begin);
   demand_count count{"m", begin};
@@ -359,8 +358,8 @@ TEST_CASE("demand: latencies and errors of the answers are known by model") {
   CHECK(later.errors < 0.001);
 }
 
-TEST_CASE("demand: a report with falling counts of latencies, or with bins that"
-          " do not exist, is ignored") {
+TEST_CASE(
+  "demand: a report with falling latency counts or unknown bins is ignored") {
   demand_window window{period, begin};
   window.expect({"g1"}, begin);
   auto x = empty_report();

@@ -11,13 +11,13 @@
 #include "tests/support/store_with_one.hpp"
 
 /// \file
-/// What reads the bundles that people put on a host's disk.
+/// Reader of the bundles in a host's model directory.
 
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("FP-42: who has read the layers that he needs keeps no other process"
-          " of the host from reading its own") {
+TEST_CASE("FP-42: a process that has read its layers does not block other "
+          "processes from reading theirs") {
   store_with_one store;
   temporary_directory meeting;
   std::filesystem::permissions(meeting.path(),
@@ -41,12 +41,13 @@ TEST_CASE("FP-42: who has read the layers that he needs keeps no other process"
   one->bring(first->content, {0, 1}, transfer_rank::start);
   REQUIRE(first->content->weights_file->wait(chunks_of(*first->content, 0, 1)));
   auto second = open(*another);
-  REQUIRE(second.wait_for(10s) == std::future_status::ready); // not in 30 s
+  // without the wait of 30 s
+  REQUIRE(second.wait_for(10s) == std::future_status::ready);
   CHECK(second.get()->content->weights_file->is_in_memory());
 }
 
-TEST_CASE("reader: what a start needs is verified before what others are to be"
-          " given") {
+TEST_CASE(
+  "reader: layers for a start are verified before layers for other hosts") {
   store_with_one store;
   auto reader = read_directory(store.folder.path());
   auto open = [&](std::function<void()> then) {
@@ -70,7 +71,7 @@ TEST_CASE("reader: what a start needs is verified before what others are to be"
   };
   note("others", 0);
   note("start", 2);
-  // Both are asked for while the reader is busy.
+  // Both requests are made while the reader is busy.
   auto asked = open([&] {
     reader->bring(x->content, {0, 2}, transfer_rank::prefetch);
     reader->bring(x->content, {2, 3}, transfer_rank::start);

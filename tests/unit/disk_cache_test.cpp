@@ -20,7 +20,7 @@ model_info of(const std::string& content, uint64_t bytes) {
 
 } // namespace
 
-TEST_CASE("disk_cache: anything may be there until it is known what is") {
+TEST_CASE("disk_cache: any content may be present until the disk was listed") {
   disk_cache x{100, eviction::lru, [] { return opened_at; }};
   CHECK(x.may_have("a"));
   CHECK_FALSE(x.has("a"));
@@ -30,7 +30,8 @@ TEST_CASE("disk_cache: anything may be there until it is known what is") {
   CHECK_FALSE(x.may_have("b"));
 }
 
-TEST_CASE("disk_cache: of what was there before, what was used last has room") {
+TEST_CASE("disk_cache: of the contents found on disk the most recently used "
+          "ones keep their room") {
   disk_cache x{100, eviction::lru, [] { return opened_at; }};
   CHECK(x.adopt({{of("new", 40), 1s},
                  {of("old", 60), 1h},
@@ -38,12 +39,13 @@ TEST_CASE("disk_cache: of what was there before, what was used last has room") {
                  {of("huge", 101), 2h}})
         == strings{"huge", "old"});
   CHECK_FALSE(x.has("old"));
-  auto gone = x.begin(of("next", 30)); // beside 90
+  auto gone = x.begin(of("next", 30)); // 90 bytes are in use
   REQUIRE(gone);
   CHECK(*gone == strings{"middle"});
 }
 
-TEST_CASE("disk_cache: one is there once it is written, and not before") {
+TEST_CASE(
+  "disk_cache: a content is present after it is written and not before") {
   disk_cache x{100, eviction::lru, [] { return opened_at; }};
   x.adopt({});
   REQUIRE(x.begin(of("a", 60)));
@@ -51,25 +53,24 @@ TEST_CASE("disk_cache: one is there once it is written, and not before") {
   auto again = x.begin(of("a", 60));
   REQUIRE_FALSE(again);
   CHECK(again.failure().code == ec::conflict);
-  auto other = x.begin(of("b", 60)); // what is written stays
+  auto other = x.begin(of("b", 60)); // a content that is being written stays
   REQUIRE_FALSE(other);
   CHECK(other.failure().code == ec::overloaded);
   x.end("a", true);
   CHECK(x.has("a"));
   CHECK(x.all().size() == 1);
-  x.end("a", false); // nobody writes it
+  x.end("a", false); // no write is in progress
   CHECK(x.has("a"));
 }
 
-TEST_CASE(
-  "disk_cache: what cannot be written, or is dropped, leaves its room") {
+TEST_CASE("disk_cache: a failed write or a dropped content frees its room") {
   disk_cache x{100, eviction::lru, [] { return opened_at; }};
   x.adopt({{of("a", 60), 1s}});
   auto gone = x.begin(of("b", 60));
   REQUIRE(gone);
   CHECK(*gone == strings{"a"});
   x.end("b", false);
-  CHECK_FALSE(x.has("a")); // whose place it was to have
+  CHECK_FALSE(x.has("a")); // evicted for b
   CHECK_FALSE(x.has("b"));
   CHECK(x.book().held() == 0);
   REQUIRE(x.begin(of("c", 100)));
@@ -79,7 +80,7 @@ TEST_CASE(
   CHECK(x.book().held() == 0);
 }
 
-TEST_CASE("disk_cache: what somebody uses stays") {
+TEST_CASE("disk_cache: a content in use is not evicted") {
   disk_cache x{100, eviction::lru, [] { return opened_at; }};
   x.adopt({{of("a", 60), 1s}});
   {

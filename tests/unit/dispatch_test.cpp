@@ -33,7 +33,7 @@ TEST_CASE("dispatch: pull takes the replica with the most credit") {
   CHECK_FALSE(d->next());
 }
 
-TEST_CASE("dispatch: of equals pull takes any, and two routers not the same") {
+TEST_CASE("dispatch: pull chooses at random among replicas of equal credit") {
   constexpr uint64_t replicas = 8, draws = 8000;
   std::vector<uint64_t> first(replicas), second(replicas);
   size_t same = 0;
@@ -43,7 +43,7 @@ TEST_CASE("dispatch: of equals pull takes any, and two routers not the same") {
     d->set_credit(id, 1), e->set_credit(id, 1);
   for (uint64_t i = 0; i < draws; ++i) {
     auto x = *d->next(), y = *e->next();
-    CHECK(d->next() == x); // asking is not taking
+    CHECK(d->next() == x); // next() does not change the choice
     ++first[x], ++second[y];
     same += x == y;
     for (auto [it, id] : {std::pair{d.get(), x}, std::pair{e.get(), y}}) {
@@ -51,21 +51,22 @@ TEST_CASE("dispatch: of equals pull takes any, and two routers not the same") {
       it->set_credit(id, 1);
     }
   }
-  // Each a binomial of mean 1000 and deviation 30.
+  // Each count is binomial with mean 1000 and deviation 30.
   for (auto n : {first, second})
     for (auto x : n)
       CHECK(std::abs(static_cast<double>(x) - 1000) < 150);
   CHECK(std::abs(static_cast<double>(same) - 1000) < 150);
 }
 
-TEST_CASE("dispatch: round_robin takes one after the other that has credit") {
+TEST_CASE(
+  "dispatch: round_robin takes replicas with credit one after the other") {
   auto d = make_dispatcher(dispatch_policy::round_robin, random_stream{1});
   for (uint64_t id = 1; id <= 3; ++id)
     d->set_credit(id, 5);
   std::vector<uint64_t> order;
   for (int i = 0; i < 5; ++i) {
     order.push_back(*d->next());
-    CHECK(d->next() == order.back()); // asking is not taking
+    CHECK(d->next() == order.back()); // next() does not change the choice
     d->given(order.back());
     if (i == 2)
       d->set_credit(1, 0);
@@ -73,8 +74,8 @@ TEST_CASE("dispatch: round_robin takes one after the other that has credit") {
   CHECK(order == std::vector<uint64_t>{1, 2, 3, 2, 3});
 }
 
-TEST_CASE("IF-16: in_turn takes one after the other, and waits for the next one"
-          " while that has no credit") {
+TEST_CASE("IF-16: in_turn takes replicas one after the other and waits for one "
+          "without credit") {
   auto d = make_dispatcher(dispatch_policy::in_turn, random_stream{1});
   CHECK(!d->next());
   for (uint64_t id = 1; id <= 3; ++id)
@@ -91,9 +92,8 @@ TEST_CASE("IF-16: in_turn takes one after the other, and waits for the next one"
   CHECK(d->next() == 3);
 }
 
-TEST_CASE(
-  "dispatch: replicas of unlike weights share the batches in proportion,"
-  " and one without credit gains no claim") {
+TEST_CASE("dispatch: replicas share batches in proportion to their weights and "
+          "gain no claim without credit") {
   auto d = make_weighted_dispatcher();
   std::map<uint64_t, double> weights{{1, 1}, {2, 2}, {3, 0.5}};
   for (auto& [id, weight] : weights) {

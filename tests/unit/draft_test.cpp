@@ -11,7 +11,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// A layer with parameters of 1,000 floats each, all of one value.
+/// A layer with a parameter of 1,000 equal floats for each value.
 model_parts::layer layer_of(const std::string& name,
                             const std::vector<float>& values) {
   model_parts::layer out;
@@ -38,7 +38,7 @@ draft draft_of(std::vector<model_parts::layer> layers) {
   return std::move(*out);
 }
 
-/// The first number of each of a layer's parameters.
+/// The first number of each parameter of a layer.
 std::vector<float> first_numbers(const bundle& x, size_t layer) {
   std::vector<float> out;
   for (auto& w : weights_of(x, layer, layer + 1)) {
@@ -52,8 +52,8 @@ constexpr uint64_t parameter_bytes = 4000;
 
 } // namespace
 
-TEST_CASE("import: a block that a model uses three times is stored once, and"
-          " each use has its parameters") {
+TEST_CASE("import: a block that a model uses three times is stored once and "
+          "each use has its parameters") {
   auto x = draft_of({layer_of("first", {1}), layer_of("block", {2, 3}),
                      layer_of("again", {2, 3}), layer_of("and-again", {2, 3}),
                      layer_of("last", {4})});
@@ -65,7 +65,7 @@ TEST_CASE("import: a block that a model uses three times is stored once, and"
   CHECK(weight_bytes(content, 0, 5) == 4 * parameter_bytes);
   CHECK(weight_bytes(content, 2, 5) == 3 * parameter_bytes);
   CHECK(content.info.layers[3].parameter_bytes == 0);
-  // A part that begins with the last use needs the file from the block on.
+  // A stage that begins with the last use needs the file from the block on.
   CHECK(first_needed(content.info, 3, 5) == 1);
   auto read = parse_manifest(print_manifest(content.info), "model.yaml");
   REQUIRE_MESSAGE(read, why(read));
@@ -73,8 +73,8 @@ TEST_CASE("import: a block that a model uses three times is stored once, and"
   CHECK(read->layers[3].shares[1].layer == 1);
 }
 
-TEST_CASE("import: a layer keeps its copy of an earlier layer's parameters when"
-          " much lies between the two") {
+TEST_CASE("import: a layer keeps its copy of an earlier layer's parameters if "
+          "many bytes lie between the two") {
   auto x = draft_of({layer_of("embedding", {1}), layer_of("middle", {2, 3, 4}),
                      layer_of("head", {1})});
   CHECK(x.content->weights.size() == 5);
@@ -82,8 +82,8 @@ TEST_CASE("import: a layer keeps its copy of an earlier layer's parameters when"
   CHECK(first_needed(x.content->info, 2, 3) == 2);
 }
 
-TEST_CASE("import: a model of one layer has a parameter once that it uses under"
-          " two names") {
+TEST_CASE(
+  "import: a model of one layer stores a parameter with two names once") {
   auto x = draft_of({layer_of("all", {1, 2, 1})});
   CHECK(x.content->weights.size() == 2);
   auto values = first_numbers(*x.content, 0);
@@ -99,12 +99,12 @@ TEST_CASE("manifest: a layer shares parameters of earlier layers only") {
   auto read = parse_manifest(print_manifest(x.content->info), "model.yaml");
   REQUIRE_FALSE(read);
   CAPTURE(read.failure().text);
-  CHECK(read.failure().text.find("shares 'p0' with a layer behind it")
+  CHECK(read.failure().text.find("shares 'p0' with a later layer")
         != std::string::npos);
 }
 
-TEST_CASE("signature: outputs of another number, type or rank are an error of"
-          " the model") {
+TEST_CASE("signature: outputs with a wrong number or type or rank are an error "
+          "of the model") {
   signature s;
   s.outputs = {{"y", dtype::f32, {-1, 4}}};
   CHECK(check_outputs(s, std::vector{floats({2, 4})}));
@@ -122,7 +122,7 @@ TEST_CASE("signature: outputs of another number, type or rank are an error of"
         == "the model returned I64[1, 4] as output y:F32[-1, 4]");
 }
 
-TEST_CASE("signature: a name that no message could carry is refused") {
+TEST_CASE("signature: a name that a message cannot carry is refused") {
   for (auto name : {"x\x1b[31m", "a\nb", "\xff"}) {
     signature s;
     s.inputs = {{"x", dtype::f32, {-1, 4}}};

@@ -11,7 +11,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Execution time of one row: 10 ms; of each further one 1 ms.
+/// The first row takes 10 ms and each further row 1 ms.
 profile profile_of(const std::string& model) {
   profile out{model, {}};
   for (auto [rows, seconds] : {std::pair{1., 0.010}, std::pair{11., 0.020}})
@@ -59,7 +59,7 @@ public:
     device_->execute(std::move(x), now_);
   }
 
-  /// Until nothing runs.
+  /// Advances the clock until no batch runs.
   void settle() {
     while (device_->next_due() != far_future) {
       now_ = device_->next_due();
@@ -67,7 +67,7 @@ public:
     }
   }
 
-  /// What a batch took, and would have taken alone.
+  /// The time of a batch, and its time without neighbours.
   struct times {
     double seconds = 0, solo = 0;
   };
@@ -101,8 +101,8 @@ contention_settings chosen_law(contention_kind x) {
 
 } // namespace
 
-TEST_CASE("emulated device: k batches with the power law take factor *"
-          " k^exponent times as long") {
+TEST_CASE("emulated device: k batches with the power law take factor * "
+          "k^exponent times as long") {
   auto law = chosen_law(contention_kind::power);
   law.factor = 0.9;
   law.exponent = 1.5;
@@ -122,9 +122,9 @@ TEST_CASE("emulated device: k batches with the power law take factor *"
   }
 }
 
-TEST_CASE("emulated device: the law sees a metric at the rows of each batch") {
+TEST_CASE("emulated device: the law reads a metric at the rows of each batch") {
   auto known = profile_of("m");
-  // Straight between 20 % and 60 %: 6 rows need 40 %.
+  // Linear between 20 % and 60 %: 6 rows need 40 %.
   known.points[0].metrics["wsm_percent"] = 20;
   known.points[1].metrics["wsm_percent"] = 60;
   auto law = chosen_law(contention_kind::wsm);
@@ -138,8 +138,8 @@ TEST_CASE("emulated device: the law sees a metric at the rows of each batch") {
   CHECK(on.of(2).seconds == doctest::Approx(0.015 * 1.4).epsilon(1e-6));
 }
 
-TEST_CASE("emulated device: a metric measured at one size counts for all"
-          " sizes") {
+TEST_CASE(
+  "emulated device: a metric measured at one size holds for all sizes") {
   auto known = profile_of("m");
   known.points[0].metrics["bandwidth_share"] = 0.8;
   device_on_a_clock on{{known}, 2, chosen_law(contention_kind::bandwidth)};
@@ -150,8 +150,8 @@ TEST_CASE("emulated device: a metric measured at one size counts for all"
   CHECK(on.of(1).seconds == doctest::Approx(0.020 * 1.6).epsilon(1e-6));
 }
 
-TEST_CASE("emulated device: drawn slowdowns follow the device's seed, and are"
-          " the same in each run") {
+TEST_CASE("emulated device: drawn slowdowns depend on the device's seed and "
+          "repeat in each run") {
   auto law = chosen_law(contention_kind::drawn);
   auto slowed = [&](uint64_t seed) {
     device_on_a_clock on{{profile_of("a"), profile_of("b")}, 2, law, seed};
@@ -167,8 +167,8 @@ TEST_CASE("emulated device: drawn slowdowns follow the device's seed, and are"
   CHECK(slowed(7) != slowed(8));
 }
 
-TEST_CASE("emulated device: batches of one model slow down as measured with"
-          " several at once, beside others by the law") {
+TEST_CASE("emulated device: batches of one model slow down as measured and "
+          "batches of different models by the law") {
   auto known = profile_of("a");
   auto measured = [&](double at_once, double seconds) {
     known.points.push_back(
@@ -199,8 +199,8 @@ TEST_CASE("emulated device: batches of one model slow down as measured with"
   CHECK(on.of(1).seconds == doctest::Approx(0.020).epsilon(1e-6));
 }
 
-TEST_CASE("emulated device: a replica's threads take the times measured with as"
-          " many, from the next batch on after a change") {
+TEST_CASE("emulated device: a changed number of threads holds from the next "
+          "batch on with the times measured for it") {
   auto known = profile_of("m");
   known.points.push_back(
     {"d", 1, {{"threads", 2}}, {{"execute_seconds", 0.006}}});
@@ -218,8 +218,8 @@ TEST_CASE("emulated device: a replica's threads take the times measured with as"
   CHECK(on.alone(2) == doctest::Approx(0.006).epsilon(1e-6));
 }
 
-TEST_CASE("emulated device: times measured at a share and threads together come"
-          " before those of either") {
+TEST_CASE("emulated device: times measured at a share and threads together "
+          "precede those of either") {
   auto known = profile_of("m");
   auto measured = [&](std::map<std::string, double> where, double seconds) {
     known.points.push_back(
@@ -231,7 +231,7 @@ TEST_CASE("emulated device: times measured at a share and threads together come"
   device_on_a_clock on{{known}, 1};
   on.load(1, "m", 2);
   CHECK(on.alone(1, 1, 0.5) == doctest::Approx(0.009).epsilon(1e-6));
-  on.set_threads(1, 4); // with which the share alone was not measured, either
+  on.set_threads(1, 4); // not measured: the share alone counts
   CHECK(on.alone(1, 1, 0.5) == doctest::Approx(0.015).epsilon(1e-6));
   // A share that was not measured: slower by the penalty.
   CHECK(on.alone(1, 1, 0.25) == doctest::Approx(0.040).epsilon(1e-6));

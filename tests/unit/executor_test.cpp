@@ -23,7 +23,7 @@ constexpr uint64_t first_copy = 1;
 constexpr uint64_t second_copy = 2;
 
 /// An EXECUTOR with an emulated device in virtual time, and replicas that send
-/// it batches.
+/// batches to the executor.
 class executor_in_virtual_time {
 public:
   executor_in_virtual_time(uint32_t lanes, const device_sharing& sharing,
@@ -49,7 +49,9 @@ public:
         process_.system().spawn([this](caf::event_based_actor* self) {
           self->set_default_handler(caf::drop);
           return caf::behavior{
-            [this](const executed& x) { ++answers_[x.status]; },
+            [this](const execution_report& x) {
+              ++answers_[x.ok() ? ec::ok : x.outputs.failure().code];
+            },
             [this](const stage_lost& x) { lost_ = x.text; },
             [](const stage_loaded&) {}};
         })});
@@ -63,17 +65,18 @@ public:
     advance(50ms);
   }
 
-  /// Sends `count` batches of one row, for its own copy or another.
+  /// Sends `count` batches of one row from a replica, for its own instance or
+  /// for `other`.
   void send(uint64_t instance, size_t count, deadline until = {},
             uint64_t other = 0) {
     soon([this, instance, count, until, other] {
       for (size_t i = 0; i < count; ++i) {
-        execute what;
+        execution what;
         what.id = ++last_;
         what.instance = other == 0 ? instance : other;
         what.items = {{floats({1, 4})}};
         what.trace = what.instance;
-        what.until = until;
+        what.until = until.at;
         caf::send_as(replicas_.at(instance), executor_, std::move(what));
       }
     });
@@ -148,8 +151,7 @@ std::vector<span> runs_of(uint64_t replica, std::vector<span> runs) {
 
 } // namespace
 
-TEST_CASE("executor: the concurrency that a load names limits that replica"
-          " alone") {
+TEST_CASE("executor: the concurrency of a load limits only its replica") {
   executor_in_virtual_time on{3, {}};
   on.load(first_copy, 1);
   on.load(second_copy);
@@ -162,12 +164,12 @@ TEST_CASE("executor: the concurrency that a load names limits that replica"
   CHECK(most_together(on.runs()) == 3);
 }
 
-TEST_CASE("executor: a loaded replica's concurrency is changed without a"
-          " reload") {
+TEST_CASE(
+  "executor: the concurrency of a loaded replica is changed without a reload") {
   executor_in_virtual_time on{2, {}};
   on.load(first_copy, 1);
   on.tell(first_copy, {first_copy, 2, 0});
-  on.tell(first_copy, {99, 7, 0}); // which is not there
+  on.tell(first_copy, {99, 7, 0}); // an instance that does not exist
   on.send(first_copy, 4);
   on.advance(1s);
   CHECK(most_together(on.runs()) == 2);
@@ -179,8 +181,8 @@ TEST_CASE("executor: a loaded replica's concurrency is changed without a"
   CHECK(most_together({runs.begin() + 4, runs.end()}) == 1);
 }
 
-TEST_CASE("executor: a device's sharing is changed while batches wait, and"
-          " reported") {
+TEST_CASE("executor: the sharing mode of a device is changed and reported "
+          "while batches wait") {
   executor_in_virtual_time on{4, {}};
   on.load(first_copy);
   on.send(first_copy, 12);
@@ -193,14 +195,13 @@ TEST_CASE("executor: a device's sharing is changed while batches wait, and"
   on.advance(1s);
   auto runs = on.runs();
   CHECK(runs.size() == 12);
-  // Eight were with the device before: those end as they were to.
+  // Eight batches were on the device before and end in the old mode.
   CHECK(most_together({runs.begin(), runs.begin() + 8}) == 4);
   CHECK(most_together({runs.begin() + 8, runs.end()}) == 2);
 }
 
-TEST_CASE(
-  "executor: a sharing of more batches at once than the device has lanes"
-  " is refused by name, and the one before stays") {
+TEST_CASE("executor: a sharing mode with more batches at once than lanes is "
+          "refused by name and the old mode stays") {
   executor_in_virtual_time on{2, {sharing_mode::time, 0, 0}};
   auto refused =
     on.ask<device_sharing>(share_device{{sharing_mode::cap, 3, 0}});
@@ -212,9 +213,8 @@ TEST_CASE(
   CHECK(on.ask<device_load>(get_load{})->sharing.mode == sharing_mode::time);
 }
 
-TEST_CASE(
-  "executor: batches for an instance that is not loaded take no place of"
-  " a wave") {
+TEST_CASE("executor: batches for an instance that is not loaded take no place "
+          "of a wave") {
   executor_in_virtual_time on{3, {sharing_mode::wave, 2, 0}};
   on.load(first_copy);
   on.send(first_copy, 1);
@@ -225,9 +225,8 @@ TEST_CASE(
   CHECK(most_together(runs_of(first_copy, on.runs())) == 2);
 }
 
-TEST_CASE(
-  "executor: a device with one admitted batch that hangs is out of service,"
-  " however many lanes it has") {
+TEST_CASE("executor: a device with one admitted batch that hangs is out of "
+          "service with any number of lanes") {
   const emulation endless{50ms, 3600s, 1ms};
   executor_in_virtual_time on{2, {sharing_mode::time, 0, 0}, endless};
   on.load(first_copy);
@@ -238,31 +237,31 @@ TEST_CASE(
   CHECK_FALSE(on.lost().empty());
 }
 
-TEST_CASE("executor: a device where a replica at its limit hangs is out of"
-          " service while another batch of the replica waits") {
+TEST_CASE("executor: a device is out of service if a replica at its limit "
+          "hangs while another batch of the replica waits") {
   const emulation endless{50ms, 3600s, 1ms};
   executor_in_virtual_time on{2, {}, endless};
   on.load(first_copy, 1);
   on.send(first_copy, 1, {on.now() + 100ms});
   on.advance(2min);
-  CHECK(on.lost().empty()); // a lane is free for whatever comes
+  CHECK(on.lost().empty()); // a lane is still free
   on.send(first_copy, 1, {on.now() + 100ms});
   on.advance(1s);
   CHECK_FALSE(on.lost().empty());
 }
 
-TEST_CASE("emulated device: a batch gets slower when a neighbour comes, and"
-          " quicker when that ends") {
+TEST_CASE("emulated device: a batch slows down when a neighbour starts and "
+          "speeds up when it ends") {
   emulation how = ten_ms_a_row;
-  how.interference.slowdown = 1; // beside one neighbour: twice as long
+  how.interference.slowdown = 1; // one neighbour doubles the time
   executor_in_virtual_time on{2, {sharing_mode::space, 0, 0}, how};
   on.load(first_copy);
   on.send(first_copy, 1);
   on.advance(5ms);
   on.send(first_copy, 1);
   on.advance(1s);
-  // Half of the first batch is done alone, its other half takes 10 ms: so does
-  // half of the second batch, and the rest runs alone again.
+  // Half of the first batch runs alone and its other half takes 10 ms. Half of
+  // the second batch takes 10 ms too, and its rest runs alone.
   auto runs = on.runs();
   REQUIRE(runs.size() == 2);
   CHECK(runs[0].length == 15ms);

@@ -82,8 +82,8 @@ json summary_of_run(const std::string& source, double start, int requests) {
             {{"source", source}, {"mean", start}}}}};
 }
 
-/// Runs of all cells for seeds 1 and 2: slow ones take 8 and 12 s, fast ones 2
-/// and 3 s, times two where the size is large.
+/// Runs of all cells for seeds 1 and 2. Slow ones take 8 and 12 s, fast ones 2
+/// and 3 s; a large size doubles these times.
 std::vector<cell_run> runs_of(const experiment_plan& plan) {
   std::vector<cell_run> out;
   for (auto& cell : plan.cells)
@@ -110,7 +110,7 @@ const figure_row& row_of(const experiment_table& x, const std::string& figure,
 
 } // namespace
 
-TEST_CASE("statistics: the interval of a mean is Student's") {
+TEST_CASE("statistics: the interval of a mean is from Student's t") {
   std::array xs{1.0, 2.0, 3.0, 4.0, 5.0};
   auto x = mean_with_interval(xs);
   CHECK(x.count == 5);
@@ -119,14 +119,15 @@ TEST_CASE("statistics: the interval of a mean is Student's") {
   CHECK(x.half_width == doctest::Approx(1.96322).epsilon(1e-4));
 }
 
-TEST_CASE("statistics: one value has no interval, none has no mean") {
+TEST_CASE(
+  "statistics: a single value has no interval and no value has no mean") {
   std::array one{7.0};
   CHECK(mean_with_interval(one).mean == 7);
   CHECK(mean_with_interval(one).half_width == 0);
   CHECK(mean_with_interval({}).count == 0);
 }
 
-TEST_CASE("statistics: quantiles of Student's t meet the published table") {
+TEST_CASE("statistics: quantiles of Student's t equal the published table") {
   CHECK(t_quantile(1) == doctest::Approx(12.7062));
   CHECK(t_quantile(4) == doctest::Approx(2.7764));
   CHECK(t_quantile(30) == doctest::Approx(2.0423));
@@ -145,8 +146,8 @@ TEST_CASE("statistics: means of ratios") {
   CHECK(std::isnan(geometric_mean(with_zero)));
 }
 
-TEST_CASE("experiment: cells are the combinations of values and modes, with"
-          " their options") {
+TEST_CASE("experiment: cells are the combinations of values and modes with "
+          "their options") {
   auto x = parsed(plain_experiment);
   REQUIRE(x);
   auto plan = plan_cells(*x, false, {});
@@ -165,7 +166,7 @@ TEST_CASE("experiment: cells are the combinations of values and modes, with"
            " slow, fast");
 }
 
-TEST_CASE("experiment: an axis with a key gives it each value's name") {
+TEST_CASE("experiment: an axis with a key sets it to the name of each value") {
   auto x =
     parsed(changed("    quick: [small]\n", "    key: workload[0].rate\n"));
   REQUIRE(x);
@@ -175,8 +176,7 @@ TEST_CASE("experiment: an axis with a key gives it each value's name") {
         == std::vector<std::string>{"workload[0].rate=small", "length=1s"});
 }
 
-TEST_CASE("experiment: a file that makes no sense is refused with line and"
-          " key") {
+TEST_CASE("experiment: an invalid file is refused with line and key") {
   refuses("small.yaml", "none.yaml", ":4: scenario: there is no file");
   refuses("      - {name: small, set: [length=1s], let: {n: 2}}\n"
           "      - {name: large, set: [length=2s], let: {n: 4}}\n",
@@ -218,7 +218,7 @@ TEST_CASE("experiment: a modes list without modes is refused") {
   CHECK(x.failure().text.find("modes: is empty") != std::string::npos);
 }
 
-TEST_CASE("experiment: figures are means over seeds beside those printed") {
+TEST_CASE("experiment: figures are means over seeds next to the printed ones") {
   auto x = parsed(plain_experiment);
   auto plan = plan_cells(*x, false, {});
   auto found = evaluate(*x, *plan, runs_of(*plan));
@@ -228,7 +228,7 @@ TEST_CASE("experiment: figures are means over seeds beside those printed") {
   CHECK(row.ours.half_width == doctest::Approx(12.7062));
   CHECK(row.printed == 3);
   CHECK(row.place == "Paper, figure 1");
-  // Sizes are divided by 2 and 4: both have the same.
+  // The divisors are 2 and 4, so both sizes have the same value.
   auto& mean = row_of(found, "start", {{"size", "mean"}, {"mode", "fast"}});
   CHECK(mean.ours.mean == doctest::Approx(1.25));
   auto& ratio = row_of(found, "gain", {{"size", "large"}});
@@ -240,8 +240,8 @@ TEST_CASE("experiment: figures are means over seeds beside those printed") {
   CHECK(found.assertions[0].result == checked_assertion::outcome::holds);
 }
 
-TEST_CASE("experiment: a ratio of runs that differ in an equal quantity is"
-          " empty") {
+TEST_CASE("experiment: a ratio of runs that differ in a quantity required to "
+          "be equal is empty") {
   auto x = parsed(plain_experiment);
   auto plan = plan_cells(*x, false, {});
   auto runs = runs_of(*plan);
@@ -260,8 +260,8 @@ TEST_CASE("experiment: a ratio of runs that differ in an equal quantity is"
     == 2);
 }
 
-TEST_CASE("experiment: an assertion fails on a bound, and on a cell without a"
-          " value") {
+TEST_CASE("experiment: an assertion fails beyond its bound and on a cell "
+          "without a value") {
   using enum checked_assertion::outcome;
   auto x = parsed(plain_experiment);
   auto plan = plan_cells(*x, false, {});
@@ -279,8 +279,8 @@ TEST_CASE("experiment: an assertion fails on a bound, and on a cell without a"
   CHECK(evaluate(*x, *slow, runs).assertions[0].result == not_checked);
 }
 
-TEST_CASE("experiment: a cell that is left out is empty, with its reason, and"
-          " its means too") {
+TEST_CASE(
+  "experiment: an omitted cell is empty with its reason and so are its means") {
   auto x = parsed(plain_experiment
                   + "without: [{at: {size: large, mode: slow}, why: too"
                     " large}]\n");
@@ -298,14 +298,14 @@ TEST_CASE("experiment: a cell that is left out is empty, with its reason, and"
   CHECK(std::count(rows[3].begin(), rows[3].end(), "(empty)") == 1);
 }
 
-TEST_CASE("experiment: no mean is taken over a part of an axis") {
+TEST_CASE("experiment: no mean is computed over a part of an axis") {
   auto x = parsed(plain_experiment);
   auto plan = plan_cells(*x, true, {});
   for (auto& row : evaluate(*x, *plan, runs_of(*plan)).rows)
     CHECK(row.at.at("size") == "small");
 }
 
-TEST_CASE("experiment: a path that the summary lacks is named") {
+TEST_CASE("experiment: a path that is not in the summary is named") {
   auto x = summary_of_run("store", 3, 9);
   CHECK(*number_at(x, "starts[source=store].mean") == 3);
   auto text = [&](const std::string& path) {
@@ -321,8 +321,8 @@ TEST_CASE("experiment: a path that the summary lacks is named") {
         == "the run has no starts[source] (starts[source].mean)");
 }
 
-TEST_CASE("experiment: a ledger keeps finished runs, and a cut line counts as"
-          " not written") {
+TEST_CASE(
+  "experiment: a ledger keeps finished runs and ignores a truncated line") {
   temporary_directory folder;
   auto path = folder.path() + "/ledger";
   auto x = parsed(plain_experiment);
@@ -354,7 +354,7 @@ TEST_CASE("experiment: a ledger keeps finished runs, and a cut line counts as"
   CHECK(of_another.other_lines() == 8);
 }
 
-TEST_CASE("experiment: a file that is no ledger is not written to") {
+TEST_CASE("experiment: a file that is no ledger is not written") {
   temporary_directory folder;
   auto path = folder.path() + "/notes";
   std::ofstream{path} << "my notes\n";
@@ -365,8 +365,8 @@ TEST_CASE("experiment: a file that is no ledger is not written to") {
   CHECK(std::filesystem::file_size(path) == 9);
 }
 
-TEST_CASE("experiment: those of config/experiments pass their checks, and each"
-          " of their cells too") {
+TEST_CASE(
+  "experiment: the files of config/experiments and all their cells are valid") {
   for (auto& file :
        std::filesystem::directory_iterator{in_source("config/experiments")}) {
     auto x = load_experiment(file.path().string());

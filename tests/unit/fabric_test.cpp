@@ -15,7 +15,7 @@ namespace {
 
 using path = std::vector<link_number>;
 
-/// Runs flows to their ends; says when each ended, in seconds.
+/// Runs flows to their ends. Returns the end of each, in seconds.
 std::map<flow_number, double> finished(fabric& net) {
   std::map<flow_number, double> out;
   while (net.next_due() != far_future) {
@@ -30,7 +30,7 @@ std::map<flow_number, double> finished(fabric& net) {
 
 } // namespace
 
-TEST_CASE("fabric: a flow alone takes its bytes over the slowest link") {
+TEST_CASE("fabric: a single flow takes the time of its slowest link") {
   fabric net;
   path p{net.add_link(100), net.add_link(50), net.add_link(200)};
   auto f = net.start(p, 500, at(0s));
@@ -38,7 +38,7 @@ TEST_CASE("fabric: a flow alone takes its bytes over the slowest link") {
   CHECK(finished(net)[f] == doctest::Approx(10));
 }
 
-TEST_CASE("fabric: two flows on one link have half of it each") {
+TEST_CASE("fabric: two flows on one link have half of the capacity each") {
   fabric net;
   path p{net.add_link(100)};
   auto a = net.start(p, 1000, at(0s));
@@ -48,7 +48,7 @@ TEST_CASE("fabric: two flows on one link have half of it each") {
   CHECK(ended[b] == doctest::Approx(20));
 }
 
-TEST_CASE("fabric: who leaves early gives the others his part") {
+TEST_CASE("fabric: the share of a flow that ends goes to the others") {
   fabric net;
   path p{net.add_link(100)};
   auto a = net.start(p, 1000, at(0s));
@@ -58,7 +58,7 @@ TEST_CASE("fabric: who leaves early gives the others his part") {
   CHECK(ended[b] == doctest::Approx(40)); // 1000 in 20 s, then 2000 alone
 }
 
-TEST_CASE("fabric: who comes late takes his part from then on") {
+TEST_CASE("fabric: a flow that starts late gets its share from then on") {
   fabric net;
   path p{net.add_link(100)};
   auto a = net.start(p, 1000, at(0s));
@@ -68,7 +68,7 @@ TEST_CASE("fabric: who comes late takes his part from then on") {
   CHECK(ended[a] == doctest::Approx(12.5));
 }
 
-TEST_CASE("fabric: in a chain each hop has links of its own") {
+TEST_CASE("fabric: in a chain each hop has its own links") {
   fabric net;
   std::vector<path> hops;
   for (int i = 0; i < 5; ++i)
@@ -102,7 +102,8 @@ TEST_CASE("fabric: shares are max-min fair") {
   CHECK(net.rate(c) == doctest::Approx(15));
 }
 
-TEST_CASE("fabric: no flow could be faster but at a slower one's cost") {
+TEST_CASE(
+  "fabric: no flow could be faster except at the cost of a slower one") {
   random_stream random{7};
   for (int round = 0; round < 50; ++round) {
     fabric net;
@@ -122,7 +123,7 @@ TEST_CASE("fabric: no flow could be faster but at a slower one's cost") {
         flows[net.start(p, 1e9, at(0s))] = p;
     }
     for (auto& [f, p] : flows) {
-      // One of its links is full, and nobody there is faster.
+      // One link of the path is full, and no flow on that link is faster.
       auto held_back =
         std::any_of(p.begin(), p.end(), [&, mine = net.rate(f)](link_number l) {
           double used = 0, fastest = 0;
@@ -138,7 +139,7 @@ TEST_CASE("fabric: no flow could be faster but at a slower one's cost") {
   }
 }
 
-TEST_CASE("fabric: a link that slows down slows what crosses it") {
+TEST_CASE("fabric: a slower link slows its flows") {
   fabric net;
   auto l = net.add_link(100);
   auto f = net.start(path{l}, 1000, at(0s));
@@ -146,7 +147,8 @@ TEST_CASE("fabric: a link that slows down slows what crosses it") {
   CHECK(finished(net)[f] == doctest::Approx(55));
 }
 
-TEST_CASE("fabric: over a link that carries nothing nothing arrives") {
+TEST_CASE(
+  "fabric: a link of capacity zero delays its flows until it recovers") {
   fabric net;
   auto l = net.add_link(100);
   auto f = net.start(path{l}, 1000, at(0s));
@@ -156,7 +158,7 @@ TEST_CASE("fabric: over a link that carries nothing nothing arrives") {
   CHECK(finished(net)[f] == doctest::Approx(115));
 }
 
-TEST_CASE("fabric: chunks one after the other are one long flow") {
+TEST_CASE("fabric: consecutive chunks behave as one long flow") {
   fabric net;
   path p{net.add_link(100)};
   auto other = net.start(p, 5000, at(0s));
@@ -170,8 +172,8 @@ TEST_CASE("fabric: chunks one after the other are one long flow") {
   CHECK(finished(net)[f] == doctest::Approx(20));
 }
 
-TEST_CASE("fabric: the room of a link is its capacity over time, at each of its"
-          " capacities") {
+TEST_CASE(
+  "fabric: the room of a link is the integral of its capacity over time") {
   fabric net;
   auto link = net.add_link(100);
   auto before = net.room(link, at(10s));

@@ -32,11 +32,11 @@ result<uint64_t> put(fact_journal& j, const std::string& key,
   return version;
 }
 
-/// What a table should have, by key; what it may have too is the last write,
-/// which nobody was told of.
+/// The expected rows of a table by key. The table may also have the last write,
+/// which failed without a clear outcome.
 struct expected_rows {
   std::map<std::string, std::string> told;
-  std::string key, value; ///< of the last write that failed
+  std::string key, value; ///< the last write that failed
 
   bool fits(const fact_journal& j) const {
     std::map<std::string, std::string> found;
@@ -51,8 +51,8 @@ struct expected_rows {
   }
 };
 
-/// Writes this and that, until the disk fails; some of it large enough for the
-/// journal to be begun anew. Returns how many were acknowledged.
+/// Writes random rows until the disk fails. Large rows make the journal compact
+/// itself. Returns how many writes were acknowledged.
 size_t write_some(fact_journal& j, random_stream& random, expected_rows& rows,
                   int writes, bool large) {
   size_t acknowledged = 0;
@@ -83,13 +83,12 @@ size_t write_some(fact_journal& j, random_stream& random, expected_rows& rows,
   return acknowledged;
 }
 
-/// Has the n-th step fail from now on, and all that come after it.
+/// Makes the n-th step from now on and all later steps fail.
 void end_at(virtual_disk& d, uint64_t n) {
   d.fail([left = n](disk_step) mutable { return left == 0 || --left == 0; });
 }
 
-/// A journal to which something was written until the n-th step of its disk
-/// failed, and that step alone.
+/// A journal whose disk failed at the n-th step, and only at that step.
 struct failed_journal {
   failed_journal(uint64_t seed, uint64_t n, bool large)
     : d(make_disk(seed)),
@@ -101,7 +100,7 @@ struct failed_journal {
     write_some(*j, random, rows, 10, large);
   }
 
-  /// What is found on the disk then.
+  /// The journal as it is read after a power loss.
   std::unique_ptr<fact_journal> after_power_loss() const {
     d->fail({});
     d->lose_power();
@@ -118,8 +117,8 @@ struct failed_journal {
 
 } // namespace
 
-TEST_CASE("P6: what was acknowledged is there after a loss of power at every"
-          " step of every write") {
+TEST_CASE(
+  "P6: acknowledged writes survive a power loss at every step of every write") {
   size_t crashes = 0, mended = 0, open_outcomes = 0;
   for (auto seed : seeds(400)) {
     bool over = false;
@@ -136,7 +135,7 @@ TEST_CASE("P6: what was acknowledged is there after a loss of power at every"
       ++crashes;
       CAPTURE(seed);
       CAPTURE(step);
-      // Power fails again while it is read.
+      // Power fails again during the read.
       end_at(*d, 1 + random.below(7));
       static_cast<void>(open(d));
       d->lose_power();
@@ -145,7 +144,7 @@ TEST_CASE("P6: what was acknowledged is there after a loss of power at every"
       REQUIRE(j);
       REQUIRE(rows.fits(**j));
       mended += !(*j)->mended().empty();
-      // And it goes on from there.
+      // The journal accepts further writes.
       REQUIRE((*j)->raise("u", "n"));
       j = open(d);
       REQUIRE(j);
@@ -158,8 +157,8 @@ TEST_CASE("P6: what was acknowledged is there after a loss of power at every"
   CHECK(open_outcomes > 1000);
 }
 
-TEST_CASE("P6: of a hundred thousand acknowledged writes none is lost over ten"
-          " thousand losses of power") {
+TEST_CASE(
+  "P6: no acknowledged write of 100000 is lost over 10000 power losses") {
   size_t acknowledged = 0, crashes = 0, open_outcomes = 0;
   const size_t writes = 100'000u * times(), losses = 10'000u * times();
   for (auto seed = first_seed(); acknowledged < writes || crashes < losses;
@@ -168,7 +167,7 @@ TEST_CASE("P6: of a hundred thousand acknowledged writes none is lost over ten"
     random_stream random{seed};
     expected_rows rows;
     for (int life = 0; life < 100; ++life) {
-      end_at(*d, 1 + random.below(60)); // in the middle of a start, too
+      end_at(*d, 1 + random.below(60)); // also in the middle of a start
       if (auto j = open(d))
         acknowledged += write_some(**j, random, rows, 100, false);
       d->lose_power();
@@ -190,8 +189,8 @@ TEST_CASE("P6: of a hundred thousand acknowledged writes none is lost over ten"
   CHECK(open_outcomes > 1000);
 }
 
-TEST_CASE("P6: whichever bit of a journal flips, it is found, and nothing of"
-          " what is damaged is used") {
+TEST_CASE("P6: any flipped bit of a journal is detected and no damaged record "
+          "is used") {
   constexpr int writes = 6;
   std::vector<std::map<std::string, std::string>> states{{}};
   auto filled = [&](bool note) {
@@ -224,7 +223,7 @@ TEST_CASE("P6: whichever bit of a journal flips, it is found, and nothing of"
         ++refused;
         continue;
       }
-      // In the last record: as if power had cut it off.
+      // A flip in the last record looks like a truncated write.
       REQUIRE_FALSE((*j)->mended().empty());
       REQUIRE(expected_rows{states[writes - 1], {}, {}}.fits(**j));
       ++mended;
@@ -235,7 +234,7 @@ TEST_CASE("P6: whichever bit of a journal flips, it is found, and nothing of"
   CHECK(mended < 8 * size / writes);
 }
 
-TEST_CASE("P6: nothing that was not synced is trusted after a restart") {
+TEST_CASE("P6: writes that were not synced are not trusted after a restart") {
   for (auto seed : seeds(1000)) {
     auto d = make_disk(seed);
     random_stream random{seed};
@@ -252,13 +251,13 @@ TEST_CASE("P6: nothing that was not synced is trusted after a restart") {
       rows = {};
       for (auto& row : (*j)->rows("t"))
         rows.told[row.key] = row.value;
-      // Some steps fail, now and then.
+      // Steps fail at random.
       d->fail([r = random.fork(std::to_string(start))](disk_step) mutable {
         return r.below(10) == 0;
       });
       for (int i = 0; i < 4 && rows.key.empty(); ++i)
         write_some(**j, random, rows, 3, false);
-      if (random.below(2) == 0) { // it ends before it could begin
+      if (random.below(2) == 0) { // a restart that fails on the faulty disk
         auto failed = open(d);
         if (failed)
           REQUIRE(rows.fits(**failed));
@@ -267,14 +266,14 @@ TEST_CASE("P6: nothing that was not synced is trusted after a restart") {
   }
 }
 
-TEST_CASE("P18: whichever step fails, nobody is told a lie, and the next write"
-          " succeeds without a restart") {
+TEST_CASE("P18: after a failure of any step the acknowledged rows remain and "
+          "the next write succeeds without a restart") {
   for (auto seed : seeds(60))
     for (uint64_t step = 1; step <= 60; ++step) {
       CAPTURE(seed);
       CAPTURE(step);
       failed_journal x{seed, step, seed % 8 == 0};
-      // What failed did not happen, as far as anybody can see.
+      // A failed write is not visible.
       auto failed = x.rows;
       failed.key.clear();
       REQUIRE(failed.fits(*x.j));
@@ -286,8 +285,8 @@ TEST_CASE("P18: whichever step fails, nobody is told a lie, and the next write"
     }
 }
 
-TEST_CASE("P18: what a write that failed has left is gone once the disk takes"
-          " something again, without another write") {
+TEST_CASE("P18: the remains of a failed write are removed once the disk works "
+          "again without another write") {
   size_t failures = 0;
   for (auto seed : seeds(60))
     for (uint64_t step = 1; step <= 30; ++step) {
@@ -297,14 +296,14 @@ TEST_CASE("P18: what a write that failed has left is gone once the disk takes"
       failures += !x.rows.key.empty();
       x.d->fail({});
       REQUIRE(x.j->mend());
-      x.rows.key.clear(); // it did not happen
+      x.rows.key.clear(); // the failed write is not visible
       REQUIRE(x.rows.fits(*x.after_power_loss()));
     }
   CHECK(failures > 500);
 }
 
-TEST_CASE("P18: a journal that could not begin anew takes writes, and does so"
-          " once the disk lets it") {
+TEST_CASE("P18: a journal that could not compact accepts writes and compacts "
+          "once the disk permits it") {
   auto d = make_disk();
   auto j = open(d);
   REQUIRE(j);
@@ -318,12 +317,12 @@ TEST_CASE("P18: a journal that could not begin anew takes writes, and does so"
   CHECK(d->content("j")->size() < 200'000);
 }
 
-TEST_CASE("P18: a journal for which there is no room to begin anew leaves the"
-          " others what there is") {
+TEST_CASE(
+  "P18: a journal without room to compact leaves no bytes of its attempt") {
   auto d = make_disk();
   auto j = open(d);
   REQUIRE(j);
-  // The append after it, to the new file, is the one that fails.
+  // The append that fails is the one to the new file.
   int created = 0;
   d->fail([&](disk_step x) {
     created += x == disk_step::create;
@@ -336,8 +335,8 @@ TEST_CASE("P18: a journal for which there is no room to begin anew leaves the"
   CHECK(d->content("j.new")->empty());
 }
 
-TEST_CASE("P6: damage in the middle is refused with its place, and what is"
-          " before it can be kept") {
+TEST_CASE("P6: damage in the middle is refused with its place and earlier "
+          "records can be kept") {
   auto d = make_disk();
   {
     auto j = open(d);
@@ -372,15 +371,15 @@ TEST_CASE("P6: damage in the middle is refused with its place, and what is"
     return out;
   };
   CHECK(values() == std::vector<std::string>{"one"});
-  // And a backup can be put back.
+  // A backup can be put back.
   REQUIRE(fact_journal::replace(*view, "j", whole, "j.before"));
   CHECK(values() == std::vector<std::string>{"one", "two", "three"});
   CHECK_FALSE(fact_journal::replace(*view, "j", "no journal", "j.other"));
   CHECK(d->content("j.other") == nullptr);
 }
 
-TEST_CASE("fact_journal: a newer schema is refused, an older one brought up to"
-          " date") {
+TEST_CASE(
+  "fact_journal: a newer schema is refused and an older one is migrated") {
   auto d = make_disk();
   {
     auto j = open(d);
@@ -395,7 +394,7 @@ TEST_CASE("fact_journal: a newer schema is refused, an older one brought up to"
     };
   };
   std::vector<fact_migration> two{suffix("+2"), suffix("+3")};
-  for (int i = 0; i < 2; ++i) { // the second time there is nothing to do
+  for (int i = 0; i < 2; ++i) { // the second time no migration is left
     auto j = open(d, two);
     REQUIRE(j);
     CHECK((*j)->rows("t").at(0).value == "1+2+3");
@@ -411,7 +410,7 @@ TEST_CASE("fact_journal: a newer schema is refused, an older one brought up to"
   CHECK(open(d, two).failure().text == "j: not these");
 }
 
-TEST_CASE("fact_journal: it does not grow with its writes") {
+TEST_CASE("fact_journal: the file does not grow with the number of writes") {
   auto d = make_disk();
   auto j = open(d);
   REQUIRE(j);
@@ -421,8 +420,8 @@ TEST_CASE("fact_journal: it does not grow with its writes") {
   CHECK((*j)->rows("t").at(0).version == 5000);
 }
 
-TEST_CASE("fact_journal: a row that is too large is refused, and too much"
-          " altogether") {
+TEST_CASE("fact_journal: a row that is too large or that exceeds the total is "
+          "refused") {
   auto d = make_disk();
   auto j = open(d);
   REQUIRE(j);
@@ -436,7 +435,7 @@ TEST_CASE("fact_journal: a row that is too large is refused, and too much"
   CHECK(put(**j, "one more", most, 0));
 }
 
-TEST_CASE("fact_journal: a counter goes up, over power cuts too") {
+TEST_CASE("fact_journal: a counter rises across power losses") {
   auto d = make_disk();
   CHECK(*(*open(d))->raise("starts", "n") == 1);
   d->lose_power();

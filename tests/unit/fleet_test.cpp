@@ -33,7 +33,7 @@ fleet_machine machine_in(machine_condition condition, bool joined = false) {
   return out;
 }
 
-/// "m1 requested, m2 draining".
+/// The steps as a text like "m1 requested, m2 draining".
 std::string steps_text(const pool_map& pools, const fleet& machines,
                        microseconds now = 0s) {
   std::string out;
@@ -47,8 +47,7 @@ using enum machine_condition;
 
 } // namespace
 
-TEST_CASE("fleet: machines are requested by name until as many are there as"
-          " wanted") {
+TEST_CASE("fleet: machines are requested by name up to the wanted number") {
   CHECK(steps_text(pool_of_three(2), {}) == "m1 requested, m2 requested");
   CHECK(steps_text(pool_of_three(2), {{"m1", machine_in(booting)}})
         == "m2 requested");
@@ -58,8 +57,8 @@ TEST_CASE("fleet: machines are requested by name until as many are there as"
   CHECK(steps_text(pool_of_three(0), {}) == "");
 }
 
-TEST_CASE("fleet: no machines are released before the scope has decided, and"
-          " least are requested") {
+TEST_CASE("fleet: before a decision of the scope no machine is released and "
+          "the minimum is requested") {
   CHECK(steps_text(pool_of_three({}), {{"m1", machine_in(ready, true)}}) == "");
   CHECK(steps_text(pool_of_three({}, 2), {{"m1", machine_in(ready, true)}})
         == "m2 requested");
@@ -67,7 +66,7 @@ TEST_CASE("fleet: no machines are released before the scope has decided, and"
         == "");
 }
 
-TEST_CASE("fleet: a draining machine counts towards most") {
+TEST_CASE("fleet: a draining machine counts towards the maximum") {
   CHECK(steps_text(pool_of_three(3, 0, 2), {{"m1", machine_in(ready, true)}})
         == "m2 requested");
   auto leaving = machine_in(draining);
@@ -77,8 +76,8 @@ TEST_CASE("fleet: a draining machine counts towards most") {
         == "");
 }
 
-TEST_CASE("fleet: booting machines drain first, then those with the fewest"
-          " replicas") {
+TEST_CASE("fleet: booting machines drain first and then those with the fewest "
+          "replicas") {
   auto busy = machine_in(ready, true), idle = machine_in(ready, true);
   busy.replicas = 2;
   CHECK(steps_text(pool_of_three(1), {{"m1", idle}, {"m2", busy}})
@@ -88,15 +87,15 @@ TEST_CASE("fleet: booting machines drain first, then those with the fewest"
     == "m2 draining");
 }
 
-TEST_CASE("fleet: a machine is ready while its node is there") {
+TEST_CASE("fleet: a machine is ready while its node is connected") {
   CHECK(steps_text(pool_of_three(1), {{"m1", machine_in(booting, true)}})
         == "m1 ready");
   CHECK(steps_text(pool_of_three(1), {{"m1", machine_in(ready)}})
         == "m1 booting");
 }
 
-TEST_CASE("fleet: a machine without a node is given up after boot and patience,"
-          " after a loss after patience") {
+TEST_CASE("fleet: a machine without a node is given up after boot and patience "
+          "or after patience if it was lost") {
   fleet booting_one{{"m1", machine_in(booting)}};
   CHECK(steps_text(pool_of_three(1), booting_one, 39s) == "");
   CHECK(next_due(pool_of_three(1), booting_one) == 40s);
@@ -107,8 +106,8 @@ TEST_CASE("fleet: a machine without a node is given up after boot and patience,"
         == "m1 draining, m2 requested");
 }
 
-TEST_CASE("fleet: a draining machine is released when its replicas are ready"
-          " elsewhere, or after drain") {
+TEST_CASE("fleet: a draining machine is released when its replicas are ready "
+          "elsewhere or after the drain time") {
   auto x = machine_in(draining, true);
   CHECK(steps_text(pool_of_three(0), {{"m1", x}}) == "m1 released");
   x.replaced = false;
@@ -117,18 +116,19 @@ TEST_CASE("fleet: a draining machine is released when its replicas are ready"
   CHECK(steps_text(pool_of_three(0), {{"m1", x}}, 20s) == "m1 released");
 }
 
-TEST_CASE("fleet: a machine gets no step while its ledger entry is written") {
+TEST_CASE(
+  "fleet: a machine gets no step while its ledger entry is being written") {
   auto x = machine_in(booting, true);
   x.changes = true;
   CHECK(steps_text(pool_of_three(1), {{"m1", x}}) == "");
 }
 
-// -- how many machines --------------------------------------------------------
+// -- number of machines -------------------------------------------------------
 
 namespace {
 
-/// A scope with pool p. Its machines have two devices "small", a host outside
-/// the pool has one.
+/// A scope with pool p. Each machine of the pool has two devices "small"; a
+/// host outside the pool has one.
 cluster_snapshot snapshot_with_pool(uint64_t replicas_of_device = 1) {
   cluster_snapshot out;
   out.at = 1min;
@@ -159,7 +159,7 @@ proposal wants_replicas(uint64_t count, const std::string& device = "") {
   return out;
 }
 
-/// A policy that always wants as many replicas.
+/// A policy that always proposes `count` replicas.
 class wants_always : public scaling_policy {
 public:
   explicit wants_always(uint64_t count) : count_(count) {}
@@ -177,8 +177,8 @@ private:
 
 } // namespace
 
-TEST_CASE("machines: as many as the replicas need beyond the hosts outside the"
-          " pool") {
+TEST_CASE("machines: the pool has as many as the replicas need beyond the "
+          "hosts outside the pool") {
   auto in = snapshot_with_pool();
   struct row {
     uint64_t replicas, machines;
@@ -191,8 +191,8 @@ TEST_CASE("machines: as many as the replicas need beyond the hosts outside the"
   CHECK(machines_needed(snapshot_with_pool(2), "p", wants_replicas(6)) == 1);
 }
 
-TEST_CASE("machines: devices that the groups do not name, and devices of other"
-          " scopes, are not free") {
+TEST_CASE("machines: devices that the groups do not name and devices of other "
+          "scopes are not free") {
   auto in = snapshot_with_pool();
   CHECK(machines_needed(in, "p", wants_replicas(1, "large")) == 0);
   CHECK(machines_needed(in, "p", wants_replicas(2, "small")) == 1);
@@ -205,8 +205,8 @@ TEST_CASE("machines: devices that the groups do not name, and devices of other"
   CHECK(machines_needed(in, "p", wants_replicas(1)) == 1);
 }
 
-TEST_CASE("machines: fewer only after idle, and then as many as were needed"
-          " meanwhile") {
+TEST_CASE("machines: the number falls only after the idle time and to the "
+          "maximum needed meanwhile") {
   auto in = snapshot_with_pool();
   for (auto* name : {"m1", "m2", "m3"})
     in.machines[name] = std::make_shared<const machine_state>(
@@ -225,13 +225,14 @@ TEST_CASE("machines: fewer only after idle, and then as many as were needed"
   CHECK(at(2, 5s) == 3);
   CHECK(at(1, 10s) == 3);
   CHECK(at(1, 11s) == 1);
-  CHECK(at(9, 12s) == 4); // more at once
+  CHECK(at(9, 12s) == 4); // a rise takes effect at once
   CHECK(at(1, 13s) == 3);
   CHECK(at(1, 22s) == 3);
   CHECK(at(1, 23s) == 0);
 }
 
-TEST_CASE("machines: none come or go before the nodes have had time to join") {
+TEST_CASE(
+  "machines: no number is proposed before the nodes have had time to join") {
   auto in = snapshot_with_pool();
   in.at = 2s;
   policy_memory memory;
@@ -241,7 +242,8 @@ TEST_CASE("machines: none come or go before the nodes have had time to join") {
           .machines.empty());
 }
 
-TEST_CASE("machines: a policy that asks for machines itself is left alone") {
+TEST_CASE("machines: the numbers of a policy that proposes machines itself are "
+          "not changed") {
   class asks : public wants_always {
   public:
     asks() : wants_always(9) {}

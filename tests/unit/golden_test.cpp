@@ -24,12 +24,12 @@ namespace fs = std::filesystem;
 
 const fs::path golden = MILLRACE_SOURCE "/tests/golden";
 
-/// Fields that are said by no release which is supported: run_batch's, which
-/// was never anything but false; 0.1.0 had it last.
+/// Fields that no supported release writes: run_batch's, which was always
+/// false. Release 0.1.0 was the last with this field.
 const std::set<std::string> given_up{".never_merge"};
 
-/// Why one MessagePack value does not say all that another says, at least;
-/// empty when it does. Maps may have more keys than there.
+/// The first difference by which `x` lacks a field or value of `said`; empty if
+/// `x` has all. Maps of `x` may have further keys.
 std::string lacks(const msgpack::object& x, const msgpack::object& said,
                   const std::string& path = {}) {
   if (x.type != said.type)
@@ -67,7 +67,7 @@ std::string lacks(const_bytes x, const_bytes said) {
   return lacks(unpack(x).get(), unpack(said).get());
 }
 
-/// A map with one more key, which nobody knows.
+/// The map with one further, unknown key.
 std::string with_news(const_bytes map) {
   std::string out{reinterpret_cast<const char*>(map.data()), map.size()};
   auto n = static_cast<unsigned char>(out[0]);
@@ -84,7 +84,7 @@ std::string with_news(const_bytes map) {
            "c\xc3";
 }
 
-/// What is written of a value, all fields of it.
+/// The encoding of a value with all its fields.
 template <declared T>
 shared_bytes written(const T& x, golden_frames& by) {
   encoder out{by.now(), &by};
@@ -107,7 +107,7 @@ void check_frames(const fs::path& folder, golden_frames& by) {
   INFO(std::string{T::record_name()});
   auto file = folder / T::record_name();
   if (!fs::exists(file))
-    return; // it is newer than the files
+    return; // the message is newer than the files
   auto text = read_file(file.string(), 1 << 20);
   REQUIRE(text);
   auto frames = fuzz::split_frames(std::as_bytes(std::span{*text}));
@@ -121,7 +121,7 @@ void check_frames(const fs::path& folder, golden_frames& by) {
   CHECK(lacks(written(opened->head, by).view(), head) == "");
   CHECK(lacks(written(by.head(T::record_name()), by).view(), head) == "");
   check_body<T>(opened->body, raw, opened->body, by);
-  // The same from a release that has more to say.
+  // The same frame from a release with further fields.
   auto more = with_news(head) + with_news(opened->body);
   auto newer = open_frame(std::as_bytes(std::span{more}), by.now());
   REQUIRE(newer);
@@ -135,7 +135,8 @@ void check_all(const fs::path& folder, std::tuple<Ts...>*) {
   (check_frames<Ts>(folder, by), ...);
 }
 
-/// Every field of what is written now, by its default left out.
+/// Checks that the current encoding writes every field that is not at its
+/// default.
 template <declared T>
 void check_complete(golden_frames& by) {
   INFO(std::string{T::record_name()});
@@ -151,7 +152,7 @@ void check_all_complete(std::tuple<Ts...>*) {
 
 } // namespace
 
-TEST_CASE("P16: frames of the previous release are understood") {
+TEST_CASE("P16: frames of the previous release are decoded") {
   auto folder = golden / "frames";
   size_t found = 0;
   for (auto& x : fs::directory_iterator{folder}) {
@@ -163,8 +164,8 @@ TEST_CASE("P16: frames of the previous release are understood") {
   check_all(folder, static_cast<all_messages*>(nullptr));
 }
 
-TEST_CASE("P16: what golden_files writes says each field of each message, and"
-          " is understood") {
+TEST_CASE("P16: the output of golden_files has each field of each message and "
+          "is decoded") {
   temporary_directory fresh;
   auto done = write_golden(fresh.path());
   REQUIRE_MESSAGE(done, why(done));
@@ -175,7 +176,7 @@ TEST_CASE("P16: what golden_files writes says each field of each message, and"
     CHECK(fs::exists(fresh / "frames/" + std::string{type}));
 }
 
-TEST_CASE("P16: a bundle of the previous release is read, every byte of it") {
+TEST_CASE("P16: every byte of a bundle of the previous release is read") {
   bundle_store store{(golden / "bundles").string()};
   auto list = store.list();
   CHECK(list.broken.empty());

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "models/device/emulated_device.hpp"
-#include "models/device/nvml.hpp"
-#include "models/kernel_profile.hpp"
+#include "models/gpu/kernel_profile.hpp"
+#include "models/gpu/nvml.hpp"
 #include "tests/support/builders.hpp"
 
 using namespace millrace;
@@ -13,7 +13,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// What the digest of the interference framework gives for a V100 (4.3).
+/// A V100 as in the digest of the interference framework (4.3).
 gpu_info v100() {
   gpu_info out;
   out.multiprocessors = 80;
@@ -36,7 +36,7 @@ kernel_run kernel(double start, double end, uint32_t blocks, uint32_t threads,
   return out;
 }
 
-/// Notes how long a batch took.
+/// Stores the duration of a batch.
 class noting_listener : public device_listener {
 public:
   void on_loaded(instance_id, result<load_report> x) override { REQUIRE(x); }
@@ -48,7 +48,7 @@ public:
   double seconds = 0;
 };
 
-/// What an emulated device takes for one batch, on a clock that is moved.
+/// The time of one batch on an emulated device, on a clock that the test moves.
 double emulated_seconds(const std::shared_ptr<const profile_book>& book,
                         const std::string& kind, const std::string& model,
                         double rows, double share) {
@@ -81,8 +81,8 @@ double emulated_seconds(const std::shared_ptr<const profile_book>& book,
 
 } // namespace
 
-TEST_CASE("IF-47, emulation: batches take what was measured on a real GPU, by"
-          " their size and share") {
+TEST_CASE("IF-47, emulation: batches take the times measured on a real GPU at "
+          "their size and share") {
   auto read = read_profiles(MILLRACE_SOURCE "/models/profiles/h200.yaml");
   REQUIRE(read);
   auto book = std::make_shared<const profile_book>(*read);
@@ -90,7 +90,7 @@ TEST_CASE("IF-47, emulation: batches take what was measured on a real GPU, by"
   for (auto& model : *read)
     for (auto& p : model.points) {
       if (p.dimensions.contains("mps"))
-        continue; // how a share comes about an emulated device does not know
+        continue; // an emulated device has no model of how a share is enforced
       auto share = p.dimensions.find("share");
       auto is_shared = share != p.dimensions.end();
       with_share += is_shared;
@@ -103,7 +103,7 @@ TEST_CASE("IF-47, emulation: batches take what was measured on a real GPU, by"
   CHECK(with_share == 6);
 }
 
-TEST_CASE("emulation: a share that nobody measured is slower by the penalty") {
+TEST_CASE("emulation: a share that was not measured is slower by the penalty") {
   auto read = read_profiles(MILLRACE_SOURCE "/models/profiles/h200.yaml");
   REQUIRE(read);
   auto book = std::make_shared<const profile_book>(*read);
@@ -112,22 +112,22 @@ TEST_CASE("emulation: a share that nobody measured is slower by the penalty") {
         == doctest::Approx(10 * whole).epsilon(1e-6));
 }
 
-TEST_CASE("nvml: GPUs are counted as CUDA does, of those that it may see") {
+TEST_CASE("nvml: visible GPUs are numbered as in CUDA") {
   std::vector<std::string> all{"GPU-a1", "GPU-a2", "GPU-b"};
   using numbers = std::vector<size_t>;
   CHECK(visible_gpus("2,0", all) == numbers{2, 0});
   CHECK(visible_gpus("GPU-b,GPU-a2", all) == numbers{2, 1});
   CHECK(visible_gpus("1,GPU-b", all) == numbers{1, 2});
-  // What is none ends the list: a number that is not there, a beginning of
-  // several, a part of a GPU.
+  // An invalid entry ends the list: an unknown number, an ambiguous prefix, a
+  // part of a GPU.
   for (auto none : {"", "-1", "3", "one", "GPU-a", "GPU-c", "MIG-a1", " 1"})
     CHECK(visible_gpus(none, all).empty());
   CHECK(visible_gpus("0,3,1", all) == numbers{0});
 }
 
-TEST_CASE("nvml: where there is no GPU it says what is missing") {
+TEST_CASE("nvml: without a GPU the error names the missing library") {
   auto x = read_gpus();
-  if (x) { // there is one
+  if (x) { // this host has a GPU
     CHECK(x->front().memory.value > 0);
     return;
   }
@@ -135,8 +135,8 @@ TEST_CASE("nvml: where there is no GPU it says what is missing") {
   CHECK(x.failure().text.find("libnvidia-ml.so.1") != std::string::npos);
 }
 
-TEST_CASE("IF-49: a kernel needs as many multiprocessors as its tightest limit"
-          " leaves it") {
+TEST_CASE(
+  "IF-49: the multiprocessors of a kernel follow from its tightest limit") {
   auto gpu = v100();
   CHECK(sm_utilisation(kernel(0, 1, 80, 1024), gpu) == 50);     // threads: 2
   CHECK(sm_utilisation(kernel(0, 1, 81, 1024), gpu) == 51.25);  // 41 of 80
@@ -145,7 +145,8 @@ TEST_CASE("IF-49: a kernel needs as many multiprocessors as its tightest limit"
   CHECK(sm_utilisation(kernel(0, 1, 40, 64, 32, 48 << 10), gpu) == 25);
 }
 
-TEST_CASE("IF-49: several waves are 100 %, and no shared memory is no limit") {
+TEST_CASE(
+  "IF-49: several waves count as 100 % and zero shared memory is no limit") {
   auto gpu = v100();
   CHECK(sm_utilisation(kernel(0, 1, 100'000, 1024), gpu) == 100);
   CHECK(sm_utilisation(kernel(0, 1, 1, 64, 32, 0), gpu) == 1.25);
@@ -154,14 +155,14 @@ TEST_CASE("IF-49: several waves are 100 %, and no shared memory is no limit") {
 TEST_CASE("IF-49: grids of several dimensions count all their blocks") {
   auto x = kernel(0, 1, 4, 16);
   x.grid = {4, 5, 8};
-  x.block = {16, 8, 8}; // 1024 threads, two of them on a multiprocessor
+  x.block = {16, 8, 8}; // 1024 threads: two blocks per multiprocessor
   CHECK(sm_utilisation(x, v100()) == 100);
 }
 
-TEST_CASE("IF-48: kernels that overlap are on top of each other, and gaps are"
-          " nothing") {
+TEST_CASE("IF-48: overlapping kernels add up and gaps count as zero") {
   auto gpu = v100();
-  // 0 to 2: half of the GPU; 1 to 3: a quarter; nothing to 9; all of it to 10.
+  // 0 to 2: half of the GPU; 1 to 3: a quarter; 3 to 9: idle; 9 to 10: the
+  // whole GPU.
   std::vector<kernel_run> xs{kernel(0, 2, 80, 1024), kernel(1, 3, 40, 1024),
                              kernel(9, 10, 10'000, 1024)};
   auto wsm = heights_of(xs, [&](auto& x) { return sm_utilisation(x, gpu); });
@@ -169,8 +170,8 @@ TEST_CASE("IF-48: kernels that overlap are on top of each other, and gaps are"
   CHECK(wsm.weighted == doctest::Approx((50 + 75 + 25 + 100) / 10.));
 }
 
-TEST_CASE("IF-48: AO is the highest sum of occupancies, WAO their mean over"
-          " time") {
+TEST_CASE(
+  "IF-48: AO is the highest sum of occupancies and WAO their mean over time") {
   std::vector<kernel_run> xs{kernel(0, 4, 1, 1), kernel(1, 2, 1, 1),
                              kernel(6, 8, 1, 1)};
   std::map<double, double> occupancy{{0, 40}, {1, 30}, {6, 20}}; // by start
@@ -179,7 +180,7 @@ TEST_CASE("IF-48: AO is the highest sum of occupancies, WAO their mean over"
   CHECK(out.weighted == doctest::Approx((4 * 40 + 30 + 2 * 20) / 8.));
 }
 
-TEST_CASE("IF-48: heights are not more than all of it, and none of nothing") {
+TEST_CASE("IF-48: heights are limited to 100 % and zero without kernels") {
   std::vector<kernel_run> xs{kernel(0, 1, 1, 1), kernel(0, 1, 1, 1)};
   auto high = [](auto&) { return 80.; };
   CHECK(heights_of(xs, high).highest == 100);
@@ -187,16 +188,16 @@ TEST_CASE("IF-48: heights are not more than all of it, and none of nothing") {
   CHECK(heights_of({}, high).weighted == 0);
 }
 
-TEST_CASE("occupancy: what a launch allows is bounded by what fits and by what"
-          " there is") {
+TEST_CASE("occupancy: the occupancy of a launch is bounded by its resident "
+          "blocks and its grid") {
   auto gpu = v100();
   auto x = kernel(0, 1, 80, 512);
   x.resident = 4;
-  CHECK(launch_occupancy(x, gpu) == 25); // a block of 512 of 2048 on each
+  CHECK(launch_occupancy(x, gpu) == 25); // 512 threads of 2048
   x.grid = {100'000, 1, 1};
   CHECK(launch_occupancy(x, gpu) == 100);
   x.resident = 1;
   CHECK(launch_occupancy(x, gpu) == 25);
-  x.resident = 0; // nobody knows
+  x.resident = 0; // unknown
   CHECK(launch_occupancy(x, gpu) == 0);
 }

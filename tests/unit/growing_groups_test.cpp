@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "actors/policies/parts/growing_groups.hpp"
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "tests/support/one_model.hpp"
 
 using namespace millrace;
@@ -52,7 +52,7 @@ struct growing_model : one_model {
     return x;
   }
 
-  /// Asks at a load that keeps `replicas` replicas busy.
+  /// Asks for a proposal at a load that keeps `replicas` replicas busy.
   proposal ask_for(double replicas, uint64_t waiting = 0) {
     set_rate(replicas / 0.04);
     load.service = 0.04;
@@ -61,7 +61,7 @@ struct growing_model : one_model {
     return ask();
   }
 
-  /// The replicas of a proposal are ready.
+  /// Makes the replicas of a proposal ready.
   void run(const proposal& x, bool completed = false) {
     load.groups.clear();
     for (auto& g : x.groups)
@@ -77,7 +77,7 @@ struct growing_model : one_model {
   }
 };
 
-/// Groups as "KEY xCOUNT", without those that extend others.
+/// Groups as "KEY xCOUNT", without groups that extend others.
 std::vector<std::string> shown(const proposal& x) {
   std::vector<std::string> out;
   for (auto& g : x.groups)
@@ -91,16 +91,16 @@ using list = std::vector<std::string>;
 
 } // namespace
 
-TEST_CASE("FP-28: a plan is for the requests that wait and those that arrive"
-          " beyond capacity during a whole start") {
+TEST_CASE("FP-28: a plan is sized for waiting requests and for arrivals beyond "
+          "capacity during a cold start") {
   struct {
     uint64_t waiting;
     double rate, served, cold;
     uint64_t then;
   } const table[]{{40, 100, 75, 2, 90},    // 40 + 25 * 2
-                  {40, 50, 75, 2, 40},     // capacity is enough
-                  {0, 50, 75, 2, 1},       // at least one
-                  {10, 100, 0, 100, 3000}, // at most
+                  {40, 50, 75, 2, 40},     // the capacity suffices
+                  {0, 50, 75, 2, 1},       // at least one request
+                  {10, 100, 0, 100, 3000}, // at most 3000 requests
                   {0, 10.1, 10, 1, 1}};
   for (auto& row : table) {
     CAPTURE(row.then);
@@ -109,8 +109,8 @@ TEST_CASE("FP-28: a plan is for the requests that wait and those that arrive"
   }
 }
 
-TEST_CASE("FP-26: the capacity is that of whole replicas and of groups of"
-          " parts") {
+TEST_CASE(
+  "FP-26: the capacity is that of whole replicas and of groups of parts") {
   growing_model x;
   x.ask_for(1);
   x.run(x.ask_for(1));
@@ -122,8 +122,8 @@ TEST_CASE("FP-26: the capacity is that of whole replicas and of groups of"
         == doctest::Approx(25 + 1 / (6 * run_of_layer)));
 }
 
-TEST_CASE("FP-24, FP-31: a scale-up becomes a group of parts, a second one"
-          " another group beside it, and both become whole replicas") {
+TEST_CASE("FP-24, FP-31: each scale-up adds a group of parts that becomes "
+          "whole replicas") {
   growing_model x;
   x.ask_for(1);
   auto first = x.ask_for(1);
@@ -148,14 +148,14 @@ TEST_CASE("FP-24, FP-31: a scale-up becomes a group of parts, a second one"
   CHECK(shown(x.ask_for(12)) == list{"whole x12"});
 }
 
-TEST_CASE("FP-29: fewer devices end groups of parts first, and never more than"
-          " that") {
+TEST_CASE("FP-29: a scale-down ends groups of parts first and at most as many "
+          "devices as requested") {
   struct {
     uint64_t devices;
     list then;
-  } const table[]{{1, {"4", "1x8", "2x3"}}, // no group is so small
+  } const table[]{{1, {"4", "1x8", "2x3"}}, // no group is that small
                   {3, {"4", "1x8", "1x3"}}, // one group of the smaller burst
-                  {5, {"2", "1x8", "1x3"}}, // and two whole replicas
+                  {5, {"2", "1x8", "1x3"}}, // one group and two whole replicas
                   {8, {"4", "2x3"}},        // the largest group
                   {14, {"4"}},              // all groups
                   {17, {"1"}}};
@@ -180,8 +180,8 @@ TEST_CASE("FP-66: a plan has no more parts than the options allow") {
   CHECK(shown(found) == list{"whole x1", "b1.0-8 x4", "b1.8-16 x4"});
 }
 
-TEST_CASE("FP-38: devices of hosts that have the model loaded get whole"
-          " replicas") {
+TEST_CASE(
+  "FP-38: devices of hosts that have the model loaded get whole replicas") {
   growing_model x;
   x.ask_for(1);
   auto first = x.ask_for(1);
@@ -210,8 +210,8 @@ TEST_CASE("FP-38: devices of hosts that have the model loaded get whole"
         != std::string::npos);
 }
 
-TEST_CASE("growing groups: without a profile of the layers replicas are whole,"
-          " and the reason names the lack") {
+TEST_CASE("growing groups: without a profile of the layers replicas are whole "
+          "and the reason names the missing profile") {
   growing_model x;
   x.snapshot.costs = nullptr;
   x.ask_for(1);
@@ -221,7 +221,7 @@ TEST_CASE("growing groups: without a profile of the layers replicas are whole,"
         != std::string::npos);
 }
 
-TEST_CASE("growing groups: a new controller takes the groups that run over") {
+TEST_CASE("growing groups: a new controller takes over the running groups") {
   growing_model x;
   x.ask_for(1);
   x.run(x.ask_for(1));
@@ -231,7 +231,8 @@ TEST_CASE("growing groups: a new controller takes the groups that run over") {
   CHECK(shown(x.ask_for(4)) == shown(before));
 }
 
-TEST_CASE("growing groups: a number is used again once no replica has it") {
+TEST_CASE(
+  "growing groups: a group number is reused after its last replica ended") {
   growing_model x{{{"down_after", "0s"}}};
   x.ask_for(1);
   x.run(x.ask_for(1));

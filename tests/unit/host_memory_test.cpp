@@ -15,7 +15,7 @@
 #include "tests/support/temporary_directory.hpp"
 
 /// \file
-/// Two that share a host's memory, as two processes do.
+/// Two users that share a host's memory, as two processes do.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -50,7 +50,7 @@ public:
     return *x;
   }
 
-  /// As from the disk.
+  /// Reads the file as from the disk.
   result<std::shared_ptr<arriving_file>> read(host_memory& by) const {
     return by.open("weights", content.size(), chunks(),
                    file_descriptor{::open(on_disk_.c_str(), O_RDONLY)});
@@ -76,10 +76,10 @@ private:
   std::string on_disk_ = place_.path() + "/weights";
 };
 
-/// Somebody who listens where others look, and is not one of them.
+/// A hostile process that listens where host_memory looks for other processes.
 class impostor {
 public:
-  /// Gives each who asks this file.
+  /// Sends the file `gives` to each process that connects.
   impostor(const shared_host& host, int gives) : gives_(gives) {
     sockaddr_un to{};
     to.sun_family = AF_UNIX;
@@ -106,8 +106,8 @@ private:
 
 } // namespace
 
-TEST_CASE("host_memory: what one process has whole another maps, and has it"
-          " when the first has ended") {
+TEST_CASE("host_memory: a second process maps the complete file of the first "
+          "and keeps it after the first ends") {
   shared_host host;
   auto one = host.join();
   auto first = host.read_whole(*one);
@@ -129,7 +129,7 @@ TEST_CASE("host_memory: what one process has whole another maps, and has it"
   CHECK(file_number(**again) == number);
 }
 
-TEST_CASE("host_memory: what nobody uses any more is nowhere") {
+TEST_CASE("host_memory: a file without users is not shared") {
   shared_host host;
   auto one = host.join(), another = host.join();
   host.read_whole(*one);
@@ -138,9 +138,8 @@ TEST_CASE("host_memory: what nobody uses any more is nowhere") {
   CHECK_FALSE((*anew)->has(0));
 }
 
-TEST_CASE(
-  "FP-42: one process of a host reads a file, and the others hear that, and"
-  " have it then, or may read it themselves") {
+TEST_CASE("FP-42: while one process of a host reads a file the others get a "
+          "conflict and then share it or read it themselves") {
   shared_host host;
   auto one = host.join(), another = host.join();
   auto first = host.read(*one);
@@ -149,33 +148,33 @@ TEST_CASE(
   REQUIRE_FALSE(refused);
   CHECK(refused.failure().code == ec::conflict);
 
-  SUBCASE("it is read") {
+  SUBCASE("the file was read") {
     for (size_t i = 0; i < chunks().size(); ++i)
       REQUIRE((*first)->verify(i));
     auto second = host.read(*another);
     REQUIRE(second);
     CHECK((*second)->has({0, chunks().size()}));
   }
-  SUBCASE("no more of it is needed there") {
+  SUBCASE("the reader needs no further chunks") {
     REQUIRE((*first)->verify(0));
     (*first)->rest();
     CHECK((*first)->has(0));
     auto second = host.read(*another);
     REQUIRE(second);
-    CHECK_FALSE((*second)->has(0)); // what is not whole is not shared
+    CHECK_FALSE((*second)->has(0)); // an incomplete file is not shared
   }
-  SUBCASE("it is given up") {
+  SUBCASE("the reader gave up") {
     (*first)->give_up({ec::unavailable, "the disk is gone", {}});
     CHECK(host.read(*another));
   }
-  SUBCASE("nobody wants it any more") {
+  SUBCASE("the file has no user") {
     first = std::shared_ptr<arriving_file>{};
     CHECK(host.read(*another));
   }
 }
 
-TEST_CASE("host_memory: what comes from other hosts is there for the processes"
-          " of this one once it is whole") {
+TEST_CASE("host_memory: a file from other hosts is shared with processes of "
+          "this host once it is complete") {
   shared_host host;
   auto one = host.join(), another = host.join();
   auto bytes = std::as_bytes(std::span{content});
@@ -191,17 +190,17 @@ TEST_CASE("host_memory: what comes from other hosts is there for the processes"
   CHECK(file_number(**there) == file_number(**arriving));
 }
 
-TEST_CASE("P8: what another process gives is used only if nobody can change it"
-          " any more") {
+TEST_CASE("P8: a file from another process is used only if it is sealed "
+          "against changes") {
   shared_host host;
   auto mine = host.join();
   file_descriptor given{
     ::memfd_create("weights", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   std::string wrong(content.size(), 'x');
-  SUBCASE("as long, and can be changed") {
+  SUBCASE("same size and not sealed") {
     REQUIRE(::write(given.get(), wrong.data(), wrong.size()) > 0);
   }
-  SUBCASE("sealed, and shorter") {
+  SUBCASE("sealed and shorter") {
     REQUIRE(::write(given.get(), wrong.data(), 1000) > 0);
     REQUIRE(::fcntl(given.get(), F_ADD_SEALS,
                     F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -217,21 +216,20 @@ TEST_CASE("P8: what another process gives is used only if nobody can change it"
   CHECK_FALSE((*x)->has(0));
 }
 
-TEST_CASE("QU-48: who does not answer, or is not there any more, is done"
-          " without") {
+TEST_CASE("QU-48: a process that does not answer or has ended is skipped") {
   shared_host host;
   auto mine = host.join();
   {
     impostor silent{host, 0};
     CHECK(host.read(*mine));
   }
-  CHECK(host.sockets() == 2); // of one that has ended without a word
+  CHECK(host.sockets() == 2); // one belongs to an ended process
   CHECK(host.read(*mine));
   CHECK(host.sockets() == 1);
 }
 
-TEST_CASE(
-  "host_memory: who comes removes what those have left who were killed") {
+TEST_CASE("host_memory: a process that joins removes the leftovers of killed "
+          "processes") {
   shared_host host;
   {
     auto first = host.join();
@@ -245,11 +243,10 @@ TEST_CASE(
   CHECK(host.sockets() == 1);
 }
 
-TEST_CASE("host_memory: a folder that somebody else could put something into is"
-          " refused") {
+TEST_CASE("host_memory: a folder that other users can write to is refused") {
   shared_host host;
   std::filesystem::create_directory(host.folder());
-  SUBCASE("everybody can enter it") {
+  SUBCASE("all users can enter it") {
     std::filesystem::permissions(host.folder(), std::filesystem::perms::all);
   }
   SUBCASE("it is a link") {

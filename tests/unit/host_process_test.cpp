@@ -67,7 +67,7 @@ public:
     now_ = end;
   }
 
-  /// When an instance was loaded, in seconds.
+  /// When an instance was loaded, in seconds; -1 if it was not.
   double loaded(instance_id x) const {
     auto i = loaded_.find(x);
     return i == loaded_.end() ? -1 : i->second;
@@ -95,8 +95,8 @@ auto about(double x) {
 
 } // namespace
 
-TEST_CASE("host process: with attach per replica each load takes all of its"
-          " time") {
+TEST_CASE(
+  "host process: with attach per replica each load takes its whole time") {
   devices_of_a_host on{attach_mode::replica, 1s};
   on.load(0, 1);
   on.load(1, 2);
@@ -112,8 +112,8 @@ TEST_CASE("host process: without attachment a load only sends") {
   CHECK(on.loaded(1) == about(1));
 }
 
-TEST_CASE("host process: a second replica waits for the first one's attachment,"
-          " is forked and sends, and later ones wait for nothing") {
+TEST_CASE("host process: a second replica waits for the first attachment and "
+          "is forked and later ones do not wait") {
   devices_of_a_host on{attach_mode::host, 200ms};
   on.load(0, 1);
   on.run_until(3);
@@ -127,18 +127,18 @@ TEST_CASE("host process: a second replica waits for the first one's attachment,"
   CHECK(on.loaded(3) == about(11.2));
 }
 
-TEST_CASE("host process: a replica attaches the layers that are missing") {
+TEST_CASE("host process: a replica attaches only the missing layers") {
   devices_of_a_host on{attach_mode::host};
   on.load(0, 1, 0, 1);
   on.run_until(10);
   CHECK(on.loaded(1) == about(1.25));
   on.load(1, 2);
   on.run_until(20);
-  CHECK(on.loaded(2) == about(14)); // 3 of 4 layers, then all are sent
+  CHECK(on.loaded(2) == about(14)); // attaches 3 of 4 layers, then sends all
 }
 
-TEST_CASE("host process: a load that ends early leaves its layers to the"
-          " next one") {
+TEST_CASE(
+  "host process: a load that ends early leaves its layers to the next load") {
   devices_of_a_host on{attach_mode::host};
   on.load(0, 1);
   on.load(1, 2);
@@ -146,11 +146,11 @@ TEST_CASE("host process: a load that ends early leaves its layers to the"
   on.unload(0, 1);
   on.run_until(20);
   CHECK(on.loaded(1) == -1);
-  CHECK(on.loaded(2) == about(9)); // noticed when the first was due, at 4 s
+  CHECK(on.loaded(2) == about(9)); // the load of 1 was due at 4 s
 }
 
-TEST_CASE("network: a flow gets at most per_flow, flows between two hosts at"
-          " most per_host, and a limit that a flow leaves is used again") {
+TEST_CASE("network: a flow gets at most per_flow and flows between two hosts "
+          "at most per_host") {
   virtual_world world;
   network_settings settings;
   settings.host = {{100e6}, 0us, {10e6}};
@@ -168,10 +168,10 @@ TEST_CASE("network: a flow gets at most per_flow, flows between two hosts at"
   send("one", a, b);
   send("two", a, b);
   world.run_for(10s);
-  CHECK(ended["one"] == about(1)); // each at 10 MB/s, the link at 100
+  CHECK(ended["one"] == about(1)); // each flow at 10 MB/s, the link at 100
   CHECK(ended["two"] == about(1));
   open.clear();
-  // Of the store each host has 30 MB/s, and each flow of a host 10 MB/s.
+  // Each host gets 30 MB/s of the store, and each flow of a host 10 MB/s.
   for (auto* name : {"1", "2", "3", "4"})
     send(name, net.store(), a);
   send("b", net.store(), b);
@@ -181,11 +181,10 @@ TEST_CASE("network: a flow gets at most per_flow, flows between two hosts at"
   CHECK(ended["b"] == about(11));
 }
 
-TEST_CASE(
-  "IF-37: independent transfers take a * bytes^b + c each, by pieces, and"
-  " share no link") {
+TEST_CASE("IF-37: independent transfers take a * bytes^b + c each by piecewise "
+          "laws and share no link") {
   network_settings settings;
-  settings.host = {{1e6}, 10us}; // far slower
+  settings.host = {{1e6}, 10us}; // the link is far slower than the law
   auto& law = settings.transfer;
   CHECK(law.seconds(9'633'792) == doctest::Approx(0.0087).epsilon(0.05));
   law.independent = true;
@@ -203,14 +202,14 @@ TEST_CASE(
   }
   world.run_for(10s);
   REQUIRE(ended.size() == 4);
-  CHECK(ended[0] == about(3.22e-4 + 8.7e-7)); // of 1000 bytes
+  CHECK(ended[0] == about(3.22e-4 + 8.7e-7)); // the transfer of 1000 bytes
   CHECK(ended[1] == about(0.25 + 2e-3));
   CHECK(ended[2] == about(0.25 + 2e-3));
   CHECK(ended[3] == about(7));
 }
 
-TEST_CASE("network: transfers of one disk share its speed and wait for no"
-          " link") {
+TEST_CASE(
+  "network: transfers from one disk share its speed and do not use a link") {
   virtual_world world;
   network_settings settings;
   settings.host = {{1e6}, 0us};

@@ -7,15 +7,15 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("P11: each hostile envelope has its one answer, which says what is"
-          " wrong, and costs next to nothing") {
+TEST_CASE("P11: each hostile envelope is refused with a specific error and "
+          "little memory") {
   auto all = hostile_envelopes();
   REQUIRE(all.size() > 290);
   for (auto& x : all)
     check_decoding(x);
 }
 
-TEST_CASE("P11: a hundred thousand frames are refused as one message") {
+TEST_CASE("P11: a message of 100000 frames is refused") {
   zeromq::frame_list frames;
   for (int i = 0; i < 100'000; ++i)
     frames.emplace_back();

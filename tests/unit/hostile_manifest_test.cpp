@@ -20,7 +20,7 @@ void write(const std::string& path, const std::string& text) {
   REQUIRE(write_file(path, std::as_bytes(std::span{text})));
 }
 
-/// A directory of bundles with m/1, in order.
+/// A model directory with a valid m/1.
 class good_store {
 public:
   good_store() {
@@ -45,7 +45,7 @@ public:
     return bundle_store{folder_.path()}.list();
   }
 
-  /// A text without the folder that nobody knows beforehand.
+  /// The text without the path of the temporary folder.
   std::string without_folder(std::string text) const {
     auto start = folder_.path() + "/";
     for (size_t at; (at = text.find(start)) != std::string::npos;)
@@ -59,8 +59,8 @@ private:
 
 } // namespace
 
-TEST_CASE("P11: each hostile manifest is refused with what is wrong, and"
-          " where") {
+TEST_CASE(
+  "P11: each hostile manifest is refused with the error and its place") {
   good_store store;
   for (auto& x : hostile_manifests()) {
     INFO(x.item);
@@ -75,9 +75,8 @@ TEST_CASE("P11: each hostile manifest is refused with what is wrong, and"
         == "m/1/model.yaml: has more than 4194304 bytes");
 }
 
-TEST_CASE(
-  "P11: what is no plain file of a bundle is refused at once, and others"
-  " are listed all the same") {
+TEST_CASE("P11: a bundle file that is not a regular file is refused at once "
+          "and other bundles are still listed") {
   struct act {
     std::string item;
     std::function<void(good_store&)> make;
@@ -120,7 +119,7 @@ TEST_CASE(
        auto text = good_manifest();
        write(x.manifest(), text.replace(text.find("name: m"), 7, "name: n"));
      },
-     "m/1/model.yaml: says model 'n', expected 'm' as its directory does"},
+     "m/1/model.yaml: names model 'n', expected 'm' as its directory does"},
   };
   for (auto& x : acts) {
     INFO(x.item);

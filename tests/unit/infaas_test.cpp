@@ -8,8 +8,8 @@ using namespace millrace;
 
 namespace {
 
-/// Table 2 with the loading times of the golden rows, which are assumed: the
-/// paper has none for these variants.
+/// Table 2 with the loading times of the golden rows. These times are assumed,
+/// because the paper gives none for these variants.
 std::vector<variant_facts> table_2(std::vector<uint64_t> counts = {0, 0, 0}) {
   constexpr uint64_t room = 1000;
   return {{1, 1, 5, 0.2, counts[0], room},
@@ -19,8 +19,8 @@ std::vector<variant_facts> table_2(std::vector<uint64_t> counts = {0, 0, 0}) {
 
 using changes = std::vector<int64_t>;
 
-/// An application with the variants of Table 2, and a policy that is asked once
-/// a second.
+/// An application with the variants of Table 2, and a policy that runs once a
+/// second.
 struct application {
   explicit application(option_texts more = {}) {
     settings.policy = "infaas";
@@ -59,7 +59,7 @@ struct application {
       std::make_shared<const model_profiles>(model_profiles{{p}});
   }
 
-  /// A node that runs what was proposed last.
+  /// A node that runs the groups of the last proposal.
   node_state node() const {
     node_state out;
     out.devices = {{"cpu0", "cpu", 8, {}, {}, false, 8},
@@ -76,7 +76,7 @@ struct application {
     return out;
   }
 
-  /// The counts of a, b and c.
+  /// Runs the policy. Returns the counts of a, b and c.
   std::vector<uint64_t> ask() {
     if (!is_empty)
       snapshot.nodes["w"] = std::make_shared<const node_state>(node());
@@ -124,17 +124,17 @@ struct application {
   random_stream random{1};
   timestamp now{1h};
   proposal last;
-  std::string served = "a"; ///< the variant that all arrivals count for
+  std::string served = "a"; ///< the variant to which all arrivals count
   double rate = 0;
-  bool is_empty = false; ///< no node is there
+  bool is_empty = false; ///< the cluster has no node
 };
 
 using counts = std::vector<uint64_t>;
 
 } // namespace
 
-TEST_CASE("IN-49: the exact plan is the cheapest of Table 3, and the greedy one"
-          " the cheapest of one variant") {
+TEST_CASE("IN-49: the exact plan is the cheapest of Table 3 and the greedy "
+          "plan the cheapest of one variant") {
   struct {
     double rate, slo;
     changes exact;
@@ -159,8 +159,8 @@ TEST_CASE("IN-49: the exact plan is the cheapest of Table 3, and the greedy one"
   }
 }
 
-TEST_CASE("IN-48: the exact plan solves the integer program, with additions"
-          " weighted by their loading times") {
+TEST_CASE("IN-48: the exact plan solves the integer program with additions "
+          "weighted by loading times") {
   struct {
     std::vector<uint64_t> running;
     double rate, slo, lambda;
@@ -187,17 +187,18 @@ TEST_CASE("IN-48: the exact plan solves the integer program, with additions"
   }
 }
 
-TEST_CASE("IN-48: no plan exceeds the room, and no plan is found beyond it") {
+TEST_CASE("IN-48: no plan exceeds the room of the cluster") {
   auto all = table_2();
   for (auto& x : all)
     x.room = 1;
   CHECK(cheapest_plan(all, {900, 0.3, 0})->change == changes{0, 1, 1});
   CHECK_FALSE(cheapest_plan(all, {906, 0.3, 0}));
-  CHECK_FALSE(cheapest_plan(all, {900, 0.3, 0}, 1)); // nodes
+  // the limit of search nodes
+  CHECK_FALSE(cheapest_plan(all, {900, 0.3, 0}, 1));
 }
 
-TEST_CASE("IN-42: replicas and an upgrade are costed alike, and a large weight"
-          " of loading times favours the variant that loads fast") {
+TEST_CASE("IN-42: replicas and upgrades have one cost and a large weight of "
+          "loading times favours the variant that loads fast") {
   struct {
     double rate, lambda;
     changes change;
@@ -217,10 +218,10 @@ TEST_CASE("IN-42: replicas and an upgrade are costed alike, and a large weight"
   }
 }
 
-TEST_CASE("IN-43: an upgrade meets the SLO and has a higher throughput than the"
-          " running variant") {
+TEST_CASE("IN-43: an upgrade meets the SLO and has a higher throughput than "
+          "the running variant") {
   auto all = table_2({0, 1, 0});
-  // A is cheaper for 5 more, but slower.
+  // A is cheaper for 5 more requests a second, but slower.
   CHECK(cheapest_addition(all, {105, 0.3, 0}, true)->change
         == changes{0, 1, 0});
   all[1].room = 0;
@@ -228,14 +229,15 @@ TEST_CASE("IN-43: an upgrade meets the SLO and has a higher throughput than the"
         == changes{0, 0, 1});
   CHECK_FALSE(cheapest_addition(all, {105, 0.3, 0}, false));
   CHECK_FALSE(cheapest_addition(all, {105, 0.01, 0}, false));
-  // The SLO does not count where no variant meets it.
+  // The SLO is ignored if no variant meets it.
   CHECK(cheapest_addition(all, {105, 0.01, 0}, true)->change
         == changes{0, 0, 1});
-  CHECK_FALSE(cheapest_addition(all, {100, 0.3, 0}, true)); // is served
+  // this rate is served already
+  CHECK_FALSE(cheapest_addition(all, {100, 0.3, 0}, true));
 }
 
-TEST_CASE("IN-69: a variant without room is never added, and one with too"
-          " little serves what it can") {
+TEST_CASE("IN-69: a variant without room is never added and one with too "
+          "little room serves a part of the load") {
   auto all = table_2();
   all[1].room = 0;
   all[2].room = 0;
@@ -248,8 +250,8 @@ TEST_CASE("IN-69: a variant without room is never added, and one with too"
         == changes{0, 1, 0});
 }
 
-TEST_CASE("IN-45: an instance or a dearer variant ends only if the others serve"
-          " the rate") {
+TEST_CASE("IN-45: an instance or a more expensive variant ends only if the "
+          "others serve the rate") {
   auto saved = [](const std::vector<uint64_t>& running, double rate) {
     std::vector<double> out;
     for (auto& x : cheaper_plans(table_2(running), {rate, 0.3, 0}, true))
@@ -258,7 +260,7 @@ TEST_CASE("IN-45: an instance or a dearer variant ends only if the others serve"
   };
   CHECK(saved({2, 0, 0}, 5) == std::vector<double>{1});
   CHECK(saved({2, 0, 0}, 5.1).empty());
-  CHECK(saved({1, 0, 0}, 0).empty());                    // the last
+  CHECK(saved({1, 0, 0}, 0).empty());                    // the last instance
   CHECK(saved({0, 1, 0}, 5) == std::vector<double>{2});  // 1 of A
   CHECK(saved({0, 1, 0}, 10) == std::vector<double>{1}); // 2 of A
   CHECK(saved({0, 1, 0}, 15).empty()); // 3 of A are no cheaper
@@ -266,15 +268,14 @@ TEST_CASE("IN-45: an instance or a dearer variant ends only if the others serve"
   CHECK(saved({1, 1, 0}, 100) == std::vector<double>{1});
   auto both = cheaper_plans(table_2({1, 1, 0}), {4, 0.3, 0}, true);
   REQUIRE(both.size() == 2);
-  CHECK(both[0].from == 1); // the dearer one first
+  CHECK(both[0].from == 1); // the more expensive variant first
   CHECK(cheaper_plans(table_2({0, 1, 0}), {5, 0.3, 0}, false).empty());
   // A downgrade meets the SLO.
   CHECK(cheaper_plans(table_2({0, 1, 0}), {5, 0.05, 0}, true).empty());
 }
 
-TEST_CASE("IN-19, IN-20, IN-21: a variant is inactive without ready replicas,"
-          " overloaded at its peak, interfered if slower than its profile, else"
-          " active") {
+TEST_CASE("IN-19, IN-20, IN-21: the state of a variant follows from ready "
+          "replicas and load and latency") {
   using enum variant_state;
   struct {
     variant_usage usage;
@@ -283,9 +284,9 @@ TEST_CASE("IN-19, IN-20, IN-21: a variant is inactive without ready replicas,"
     {{0, 0, 5, 0, 0.2}, inactive},       {{0, 9, 5, 0.9, 0.2}, inactive},
     {{1, 0, 5, 0, 0.2}, active},         {{1, 4.4, 5, 0.2, 0.2}, active},
     {{1, 4.5, 5, 0.2, 0.2}, overloaded}, {{2, 4.5, 5, 0.2, 0.2}, active},
-    {{1, 4.5, 5, 0.9, 0.2}, overloaded}, // never both
+    {{1, 4.5, 5, 0.9, 0.2}, overloaded}, // overloaded precedes interfered
     {{1, 1, 5, 0.31, 0.2}, interfered},  {{1, 1, 5, 0.3, 0.2}, active},
-    {{1, 1, 5, 0.9, 0}, active}}; // no profile
+    {{1, 1, 5, 0.9, 0}, active}}; // without a profile
   for (auto& row : table) {
     CAPTURE(row.usage.ready);
     CAPTURE(row.usage.served);
@@ -294,8 +295,8 @@ TEST_CASE("IN-19, IN-20, IN-21: a variant is inactive without ready replicas,"
   }
 }
 
-TEST_CASE("IN-40: an application gets instances once its load exceeds capacity"
-          " over slack") {
+TEST_CASE("IN-40: an application gets instances once its load exceeds capacity "
+          "over slack") {
   application x;
   CHECK(x.ask() == counts{0, 0, 0}); // no load
   x.rate = 4;
@@ -304,7 +305,7 @@ TEST_CASE("IN-40: an application gets instances once its load exceeds capacity"
   CHECK(x.ask() == counts{1, 0, 0});
   x.rate = 4.77;
   CHECK(x.ask() == counts{2, 0, 0});
-  x.rate = 80; // no room for A, which has 8 units
+  x.rate = 80; // A has 8 units, so no room is left
   CHECK(x.ask() == counts{2, 1, 0});
   CHECK(x.last.reasons.at("b").find("adds 1 of b at cost 4.5")
         != std::string::npos);
@@ -313,15 +314,15 @@ TEST_CASE("IN-40: an application gets instances once its load exceeds capacity"
   CHECK(wide.ask() == counts{2, 0, 0});
 }
 
-TEST_CASE("IN-46: a variant ends once a cheaper plan has done for its loading"
-          " time, and its successors are ready") {
+TEST_CASE("IN-46: a variant ends after a cheaper plan sufficed for its loading "
+          "time and its successors are ready") {
   application x;
   x.rate = 80;
   CHECK(x.ask() == counts{0, 1, 0});
   x.rate = 4;
   CHECK(x.after(5) == counts{0, 1, 0});
-  CHECK(x.ask() == counts{1, 1, 0}); // 5 s: A is started
-  CHECK(x.ask() == counts{1, 0, 0}); // and ready
+  CHECK(x.ask() == counts{1, 1, 0}); // after 5 s A is started
+  CHECK(x.ask() == counts{1, 0, 0}); // A is ready
   CHECK(x.after(20) == counts{1, 0, 0});
 }
 
@@ -338,15 +339,15 @@ TEST_CASE("IN-46: a load that needs the variant again restarts the wait") {
   CHECK(x.ask() == counts{1, 1, 0});
 }
 
-TEST_CASE("IN-69: without a device nothing is started") {
+TEST_CASE("IN-69: without a device no variant is started") {
   application x;
   x.is_empty = true;
   x.rate = 80;
   CHECK(x.after(3) == counts{0, 0, 0});
 }
 
-TEST_CASE("IN-65: without switches only replicas of the running variant are"
-          " added, up to its room") {
+TEST_CASE("IN-65: without switches only replicas of the running variant are "
+          "added up to its room") {
   application x{{{"switches", "false"}}};
   x.rate = 4;
   CHECK(x.ask() == counts{1, 0, 0});
@@ -358,12 +359,12 @@ TEST_CASE("IN-20: an interfered variant counts with its observed time") {
   application x;
   x.rate = 4;
   CHECK(x.ask() == counts{1, 0, 0});
-  x.loads["a"].stages = {{{0, 0}, 1, 0, 0.4, 0, 0, 4}}; // 2.5 a second at most
+  x.loads["a"].stages = {{{0, 0}, 1, 0, 0.4, 0, 0, 4}}; // at most 2.5 a second
   CHECK(x.ask() == counts{2, 0, 0});
   CHECK(x.last.reasons.at("a").find("a interfered") != std::string::npos);
 }
 
-TEST_CASE("IN-26: a variant that requests wait for gets an instance") {
+TEST_CASE("IN-26: a variant for which requests wait gets an instance") {
   application x;
   x.rate = 4;
   x.loads["c"].pressure = true;
@@ -371,8 +372,8 @@ TEST_CASE("IN-26: a variant that requests wait for gets an instance") {
   CHECK(x.ask() == counts{1, 0, 1});
 }
 
-TEST_CASE("infaas: kinds of devices without a price and models in parts are"
-          " refused, the other variants are planned") {
+TEST_CASE("infaas: device kinds without a price and models in parts are "
+          "refused and the other variants are planned") {
   application x{{{"prices", "cpu 0.25; v100 16"}}};
   x.models["c"].settings.parts = 2;
   x.models["c"].bundle.layer_bytes = {1, 1};

@@ -33,7 +33,7 @@ std::vector<uint64_t> numbers(const std::vector<request_story>& xs) {
 
 } // namespace
 
-TEST_CASE("explain: of those answered well the slowest are remembered") {
+TEST_CASE("explain: the slowest of the successful requests are kept") {
   notable_requests x;
   auto most = notable_requests::slow_most;
   for (uint64_t i = 1; i <= 3 * most; ++i) {
@@ -54,11 +54,11 @@ TEST_CASE("explain: of those answered well the slowest are remembered") {
   CHECK(x.is_slow(quickest->total + 1us, start));
 }
 
-TEST_CASE("explain: slow ones are forgotten after this minute and the next") {
+TEST_CASE("explain: slow requests are kept for their minute and the next") {
   notable_requests x;
   x.keep(story(1, 50us), start, start);
   auto later = start + notable_requests::window;
-  CHECK(x.is_slow(1us, later)); // a new minute: anything is its slowest
+  CHECK(x.is_slow(1us, later)); // in a new minute any request is the slowest
   x.keep(story(2, 1us), later, later);
   CHECK(numbers(x.find("", later)) == std::vector<uint64_t>{2, 1});
   auto last = later + notable_requests::window;
@@ -68,7 +68,7 @@ TEST_CASE("explain: slow ones are forgotten after this minute and the next") {
   CHECK(x.find("", last + 10 * notable_requests::window).empty());
 }
 
-TEST_CASE("explain: failed and named ones are remembered, the last ones only") {
+TEST_CASE("explain: only the last failed and named requests are kept") {
   notable_requests x;
   for (uint64_t i = 1; i <= 100; ++i) {
     x.keep(story(i, 1us, ec::overloaded), start + microseconds{i}, start);
@@ -86,7 +86,8 @@ TEST_CASE("explain: failed and named ones are remembered, the last ones only") {
   CHECK(x.find("no", start).empty());
 }
 
-TEST_CASE("spans: as many are kept as were wanted, the others counted") {
+TEST_CASE(
+  "spans: at most the requested number is kept and the rest is counted") {
   span_recorder x;
   CHECK(!x.on());
   x.start(3);
@@ -108,7 +109,7 @@ TEST_CASE("spans: as many are kept as were wanted, the others counted") {
   CHECK(x.size() == 0);
 }
 
-TEST_CASE("events: the last thousand are remembered, and given on") {
+TEST_CASE("events: the last thousand are kept and forwarded") {
   event_memory x;
   std::vector<std::string> given;
   x.go_on_after({{"w", log_level::info, "of a life before"}},
@@ -121,7 +122,7 @@ TEST_CASE("events: the last thousand are remembered, and given on") {
   CHECK(x.last(5000).front().text == "0");
   CHECK(x.last(2).front().text == "998");
   CHECK(given.size() == 1000);
-  x.go_on_after({}, [&](auto& e) { // a keeper may log something itself
+  x.go_on_after({}, [&](auto& e) { // a listener may log an event itself
     if (e.text == "once")
       x.add({"w", log_level::error, "again"});
   });
@@ -130,7 +131,7 @@ TEST_CASE("events: the last thousand are remembered, and given on") {
   CHECK(x.last(0).empty());
 }
 
-TEST_CASE("events: a kept line says what it said") {
+TEST_CASE("events: a stored line is read as the same event") {
   kept_event x{"2026-11-22T14:00:00.001Z", log_level::warning,
                "bus.peer_down node=beta reason=\"the link timed out\""};
   auto y = to_event(to_line(x));
@@ -143,7 +144,7 @@ TEST_CASE("events: a kept line says what it said") {
   }
 }
 
-TEST_CASE("events: what a node kept is there in its next life") {
+TEST_CASE("events: stored events are available after a restart") {
   test::temporary_directory data;
   CHECK(read_kept_lines(event_directory(data.path())).failure().code
         == ec::unavailable);
@@ -163,7 +164,7 @@ TEST_CASE("events: what a node kept is there in its next life") {
   CHECK(found->lines == std::vector<std::string>{"first", "second"});
 }
 
-TEST_CASE("doctor: what is found says what it is, what is wrong what to do") {
+TEST_CASE("doctor: each finding has a description and each problem an advice") {
   test::temporary_directory folder;
   auto found = examine_host(folder.path());
   auto has = [&](const char* what) {

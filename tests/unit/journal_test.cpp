@@ -13,7 +13,7 @@ namespace {
 const std::vector<std::string> contents{"head", "", std::string(600, 'x'),
                                         "MRJ1", "last"};
 
-/// A journal and where each of its records begins, and the end.
+/// A journal with the offset of each record, and of its end.
 struct written {
   std::string file;
   std::vector<size_t> begins;
@@ -30,7 +30,7 @@ written write(const std::vector<std::string>& xs) {
   return out;
 }
 
-/// The records that lie before a byte.
+/// The number of records that end at or before a byte.
 size_t whole_before(const written& x, size_t at) {
   size_t n = 0;
   while (n + 1 < x.begins.size() && x.begins[n + 1] <= at)
@@ -40,19 +40,19 @@ size_t whole_before(const written& x, size_t at) {
 
 } // namespace
 
-TEST_CASE("journal: what was written is read") {
+TEST_CASE("journal: written records are read") {
   auto x = write(contents);
   auto y = read_journal(x.file);
   CHECK_FALSE(y.damage);
   CHECK(y.end.bytes == x.file.size());
   CHECK(std::vector<std::string>(y.records.begin(), y.records.end())
         == contents);
-  // And goes on from there.
+  // Further records can be appended.
   auto more = x.file + next_record(y.end, "more");
   CHECK(read_journal(more).records.size() == contents.size() + 1);
 }
 
-TEST_CASE("P6: each flipped bit is found, and what is before it is read") {
+TEST_CASE("P6: each flipped bit is detected and earlier records are read") {
   auto x = write(contents);
   for (size_t at = 0; at < x.file.size(); ++at)
     for (int bit = 0; bit < 8; ++bit) {
@@ -65,13 +65,13 @@ TEST_CASE("P6: each flipped bit is found, and what is before it is read") {
       auto whole = whole_before(x, at);
       REQUIRE(y.records.size() == whole);
       REQUIRE(y.damage->from == x.begins[whole]);
-      // Only in the last record is it like a write that was cut off.
+      // Only damage in the last record looks like a truncated write.
       REQUIRE(y.damage->torn == (whole + 1 == contents.size()));
     }
 }
 
-TEST_CASE("P6: a journal that ends anywhere is read up to its last whole"
-          " record") {
+TEST_CASE(
+  "P6: a journal truncated anywhere is read up to its last complete record") {
   auto x = write(contents);
   for (size_t n = 0; n <= x.file.size(); ++n) {
     auto y = read_journal(std::string_view{x.file}.substr(0, n));
@@ -84,7 +84,7 @@ TEST_CASE("P6: a journal that ends anywhere is read up to its last whole"
   }
 }
 
-TEST_CASE("P6: a record that is missing, doubled or from elsewhere is found") {
+TEST_CASE("P6: a missing or doubled or foreign record is detected") {
   auto x = write(contents);
   auto record = [&](const written& w, size_t i) {
     return w.file.substr(w.begins[i], w.begins[i + 1] - w.begins[i]);
@@ -108,12 +108,12 @@ TEST_CASE("P6: a record that is missing, doubled or from elsewhere is found") {
   }
 }
 
-TEST_CASE("journal: who fills a file with beginnings of records is not read for"
-          " long, and nothing of it is taken for a torn write") {
+TEST_CASE("journal: a file full of record headers is read quickly and is not "
+          "taken for a torn write") {
   std::string file;
   while (file.size() < 1u << 20)
     file += std::string{"MRJ1\0\0\x07\0", 8};
-  auto y = read_journal(file); // some 10^11 bytes, if each were hashed
+  auto y = read_journal(file); // hashing each candidate: 10^11 bytes
   REQUIRE(y.damage);
   CHECK_FALSE(y.damage->torn);
 }

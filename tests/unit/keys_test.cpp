@@ -24,7 +24,7 @@ namespace {
 const std::string a_key = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
 const std::string b_key = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7";
 
-/// A list with these entries.
+/// A list with `entries`.
 std::string list(const std::string& entries) {
   return "keys:\n" + entries;
 }
@@ -76,9 +76,9 @@ private:
 
 } // namespace
 
-// -- who may say what ---------------------------------------------------------
+// -- permissions of roles -----------------------------------------------------
 
-TEST_CASE("P13: each role may say its messages and no other: every cell") {
+TEST_CASE("P13: each role may send its messages and no other in every cell") {
   const std::set<std::string_view> client{"infer", "cancel", "describe_models"};
   const std::set<std::string_view> viewer{
     "get_members", "get_status",  "get_load",      "get_models",
@@ -140,7 +140,7 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
   CHECK(cells == 5 * message_names().size());
 }
 
-TEST_CASE("audit: an order is told with all its fields, defaults too") {
+TEST_CASE("audit: an order is logged with all its fields and defaults") {
   auto text = [](const auto& x) {
     return order_text(make_wire_message(x, timestamp{}, nullptr));
   };
@@ -157,14 +157,14 @@ TEST_CASE("audit: an order is told with all its fields, defaults too") {
   CHECK(order_text(torn) == "(0 bytes)");
 }
 
-TEST_CASE("keys: the page has the table as it is") {
+TEST_CASE("keys: the page has the current table") {
   auto page = read_file(MILLRACE_SOURCE "/config/KEYS.md", 1 << 20);
   REQUIRE(page);
   INFO("build/bin/millrace keys table prints it");
   CHECK(page->find(access_reference()) != std::string::npos);
 }
 
-TEST_CASE("P13: a type that is no message is nobody's") {
+TEST_CASE("P13: no role may send an unknown message type") {
   for (auto type : {"", "Infer", "infer ", "execute", "shutdown"})
     for (size_t i = 0; i < names_of(role{}).size(); ++i)
       CHECK_FALSE(may_say(static_cast<role>(i), type));
@@ -172,7 +172,7 @@ TEST_CASE("P13: a type that is no message is nobody's") {
 
 // -- the list of keys ---------------------------------------------------------
 
-TEST_CASE("keys: a list says who a key is of, unless it is suspended") {
+TEST_CASE("keys: a list gives the owner of a key unless it is suspended") {
   auto x =
     parse_allowed_keys(list(entry("app", "client", a_key)
                             + entry("w1", "node", b_key, ", suspended: true")),
@@ -190,10 +190,10 @@ TEST_CASE("keys: a list says who a key is of, unless it is suspended") {
   key_book later{*x};
   REQUIRE(later.key_of("w1") != nullptr);
   CHECK(*later.key_of("w1") == b_key);
-  CHECK(later.key_of("app") == nullptr); // is no node
+  CHECK(later.key_of("app") == nullptr); // app is no node
 }
 
-TEST_CASE("keys: a list that is printed reads the same") {
+TEST_CASE("keys: a printed list is read as the same") {
   auto x =
     parse_allowed_keys(list(entry("app", "client", a_key, ", tenant: acme")
                             + entry("w1", "node", b_key, ", suspended: true")),
@@ -204,7 +204,7 @@ TEST_CASE("keys: a list that is printed reads the same") {
   CHECK(again->keys == x->keys);
 }
 
-TEST_CASE("keys: a list that cannot be is refused, with its line") {
+TEST_CASE("keys: an invalid list is refused with its line") {
   auto role = refusal(list(entry("app", "king", a_key)));
   CHECK(role.find("allowed.yaml:2: keys.app.role: expected one of client,")
         != std::string::npos);
@@ -227,7 +227,7 @@ TEST_CASE("keys: a list that cannot be is refused, with its line") {
 
 // -- key files ----------------------------------------------------------------
 
-TEST_CASE("keys: a secret that others could read is refused") {
+TEST_CASE("keys: a secret that other users can read is refused") {
   key_folder keys;
   REQUIRE(read_key_file(keys.file("a")));
   for (mode_t mode : {0604, 0602, 0660}) {
@@ -239,7 +239,7 @@ TEST_CASE("keys: a secret that others could read is refused") {
   }
 }
 
-TEST_CASE("keys: a list that others could write to is refused") {
+TEST_CASE("keys: a list that other users can write to is refused") {
   key_folder keys;
   auto list = allowed_path(keys.path());
   REQUIRE(read_allowed_keys(list));
@@ -250,7 +250,7 @@ TEST_CASE("keys: a list that others could write to is refused") {
   }
 }
 
-TEST_CASE("keys: a key file is not written over another") {
+TEST_CASE("keys: a key file does not overwrite another") {
   key_folder keys;
   auto x = write_key_file(keys.file("a"), {});
   REQUIRE_FALSE(x);
@@ -266,10 +266,10 @@ TEST_CASE("keys: the secrets of the manual are refused by value") {
                           "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6", ""}));
   auto x = read_key_file(path);
   REQUIRE_FALSE(x);
-  CHECK(x.failure().text.find("of a manual") != std::string::npos);
+  CHECK(x.failure().text.find("in a manual") != std::string::npos);
 }
 
-TEST_CASE("keys: a node has its own key, of its role, on the list") {
+TEST_CASE("keys: a node needs its own key of the right role on the list") {
   key_folder keys;
   CHECK(keys.refusal("a") == "");
   CHECK(keys.refusal("b").find("b.key: cannot be opened") != std::string::npos);
@@ -284,7 +284,7 @@ TEST_CASE("keys: a node has its own key, of its role, on the list") {
         != std::string::npos);
 }
 
-TEST_CASE("keys: halves of different pairs are no pair") {
+TEST_CASE("keys: halves of different pairs do not match") {
   auto x = make_key_pair(), y = make_key_pair();
   CHECK(belong_together(x));
   CHECK_FALSE(belong_together({x.public_key, y.secret_key}));
@@ -304,14 +304,14 @@ TEST_CASE("misconduct: three offences in ten seconds suspend for a minute") {
   CHECK_FALSE(x.suspended("eve", at(70s)));
 }
 
-TEST_CASE("misconduct: offences that are further apart do not") {
+TEST_CASE("misconduct: offences further apart do not suspend") {
   misconduct x;
   for (int i = 0; i < 100; ++i)
     CHECK_FALSE(x.offends("eve", at(i * 5001ms)));
   CHECK_FALSE(x.suspended("eve", at(500s)));
 }
 
-TEST_CASE("misconduct: after a suspension the count begins anew") {
+TEST_CASE("misconduct: after a suspension the count starts at zero") {
   misconduct x;
   for (int i = 0; i < 3; ++i)
     x.offends("eve", at(0s));

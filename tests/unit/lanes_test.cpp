@@ -9,7 +9,7 @@ using namespace millrace;
 
 namespace {
 
-/// Work that lasts until it is told to end, and says on which lane it began.
+/// Work that runs until the test ends it, and that reports its lane.
 struct job {
   std::shared_ptr<std::promise<uint32_t>> began =
     std::make_shared<std::promise<uint32_t>>();
@@ -18,7 +18,7 @@ struct job {
 
 void run(const job& x, uint32_t lane) {
   x.began->set_value(lane);
-  x.ends.wait_for(20s); // or a failure would be none
+  x.ends.wait_for(20s); // with a limit, so that a failed test ends
 }
 
 uint32_t lane_of(const job& x) {
@@ -29,9 +29,8 @@ uint32_t lane_of(const job& x) {
 
 } // namespace
 
-TEST_CASE(
-  "lanes: work goes to a lane that does something else sooner than to one"
-  " that works") {
+TEST_CASE("lanes: work goes to a lane with other tasks in preference to a lane "
+          "with work") {
   std::promise<void> work_ends, other_ends;
   {
     lanes<job> all{"test", 2, run};
@@ -50,7 +49,7 @@ TEST_CASE(
     other_began.get_future().wait();
     job second;
     second.ends = first.ends;
-    all.add(second); // on a tie it went to the first, and waited for its end
+    all.add(second); // a tie would have put it behind the first job
     other_ends.set_value();
     CHECK(lane_of(second) == 1);
     CHECK_FALSE(all.without_work());

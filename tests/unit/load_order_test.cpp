@@ -7,8 +7,7 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("QU-44: a process that serves on a device is told so when it is"
-          " started, and else it has none") {
+TEST_CASE("QU-44: the load order of a process names its GPU if it has one") {
   confined::stage_settings x;
   x.content = make_bundle("m");
   x.last_layer = 1;

@@ -28,8 +28,8 @@ struct linked_node {
 
 } // namespace
 
-TEST_CASE("membership: a node that left is listed with the time since then,"
-          " until it is back") {
+TEST_CASE("membership: a node that left is listed with the time since then "
+          "until it is back") {
   linked_node x;
   x.down(true, joined_at);
   auto list = x.all.list(joined_at + 3s);
@@ -43,8 +43,8 @@ TEST_CASE("membership: a node that left is listed with the time since then,"
   CHECK(x.all.list(joined_at + 4s).left.empty());
 }
 
-TEST_CASE("membership: a node whose goodbye comes after the end of its"
-          " connection left, and is not lost") {
+TEST_CASE("membership: a node whose goodbye arrives after its connection ended "
+          "has left and is not lost") {
   linked_node x;
   x.down(false, joined_at);
   CHECK(x.all.list(joined_at).lost.size() == 1);
@@ -53,8 +53,8 @@ TEST_CASE("membership: a node whose goodbye comes after the end of its"
   CHECK(x.all.list(joined_at + 1s).left.size() == 1);
 }
 
-TEST_CASE("membership: a node that was never linked is neither lost nor has"
-          " left") {
+TEST_CASE(
+  "membership: a node that was never linked is neither lost nor has it left") {
   membership all{nullptr};
   for (auto left : {false, true})
     all.down({node_called("c"), "left", left, false}, joined_at);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "runtime/build_description.hpp"
 #include "runtime/metrics.hpp"
 
 using namespace millrace;
@@ -20,7 +21,7 @@ bool mentions(metrics& x, const std::string& word) {
 
 } // namespace
 
-TEST_CASE("metrics: the text has a family once, with type and help") {
+TEST_CASE("metrics: the text has each family once with type and help") {
   metrics m;
   auto answers = m.requests({"digits", 3}, "acme", "ok");
   auto times = m.request_seconds({"digits", 3}, phase::total);
@@ -41,7 +42,7 @@ TEST_CASE("metrics: every series has the label of its node") {
     m, R"(millrace_queue_length{model="digits",version="1",node="alpha"} 0)"));
 }
 
-TEST_CASE("metrics: where nothing is recorded there are no series") {
+TEST_CASE("metrics: without recording the text has no series") {
   metrics m{recording::off};
   auto answers = m.requests({"digits"}, "", "ok");
   answers.add(2);
@@ -51,7 +52,7 @@ TEST_CASE("metrics: where nothing is recorded there are no series") {
   CHECK_FALSE(m.is_on());
 }
 
-TEST_CASE("metrics: a gauge of a model goes with its last handle") {
+TEST_CASE("metrics: a gauge of a model is removed with its last handle") {
   metrics m;
   {
     auto wanted = m.model_replicas_wanted("digits");
@@ -62,9 +63,8 @@ TEST_CASE("metrics: a gauge of a model goes with its last handle") {
   CHECK_FALSE(mentions(m, "digits"));
 }
 
-TEST_CASE(
-  "metrics: a scrape has the last value of a counter with a model that is"
-  " gone, the next has no series") {
+TEST_CASE("metrics: the next scrape has the last value of a counter of a "
+          "removed model and later ones have no series") {
   metrics m;
   {
     auto answers = m.requests({"digits"}, "acme", "ok");
@@ -76,7 +76,8 @@ TEST_CASE(
   CHECK_FALSE(mentions(m, "digits"));
 }
 
-TEST_CASE("metrics: a model that comes back within a scrape goes on counting") {
+TEST_CASE(
+  "metrics: a model that returns between two scrapes continues its counter") {
   metrics m;
   m.requests({"digits"}, "acme", "ok").add(7);
   m.text();
@@ -86,15 +87,15 @@ TEST_CASE("metrics: a model that comes back within a scrape goes on counting") {
     CHECK(mentions(m, R"(status="ok",tenant="acme"} 8)"));
 }
 
-TEST_CASE("metrics: a handle of a series that is gone may still be used") {
+TEST_CASE("metrics: a handle of a removed series can still be used") {
   auto m = std::make_unique<metrics>();
   auto answers = m->requests({"digits"}, "acme", "ok");
   m.reset();
   answers.add(1);
 }
 
-TEST_CASE("metrics: 1,100 models that came and went leave little behind, also"
-          " where nothing scrapes") {
+TEST_CASE(
+  "metrics: 1100 removed models leave few series even without a scrape") {
   metrics m;
   for (int i = 0; i < 1100; ++i) {
     auto name = "invented-" + std::to_string(i);
@@ -108,9 +109,9 @@ TEST_CASE("metrics: 1,100 models that came and went leave little behind, also"
   CHECK_FALSE(mentions(m, "invented"));
 }
 
-TEST_CASE("metrics: the build is named in full") {
+TEST_CASE("metrics: the build info has all its labels") {
   metrics m;
-  m.build_info({"1.2.3", "0123456789ab", "1.13.1", "none"}).set(1);
+  m.build_info("1.2.3", "0123456789ab", "1.13.1", "none").set(1);
   CHECK(has(m, R"(millrace_build_info{commit="0123456789ab",cuda="none",)"
                R"(libtorch="1.13.1",version="1.2.3"} 1)"));
   CHECK_FALSE(this_build().version.empty());

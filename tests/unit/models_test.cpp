@@ -18,7 +18,7 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("tensor: bytes must be as many as the extents say") {
+TEST_CASE("tensor: the number of bytes must match the extents") {
   auto data = shared_bytes::copy_of("12345678");
   CHECK(tensor::make(dtype::f32, {1, 2}, data));
   CHECK(tensor::make(dtype::f64, {}, data));
@@ -27,7 +27,7 @@ TEST_CASE("tensor: bytes must be as many as the extents say") {
 }
 
 TEST_CASE("tensor: hostile extents do not overflow") {
-  // The product of these is 4 modulo 2^64.
+  // The product of these extents is 4 modulo 2^64.
   shape evil{4194305, 4194305, 211106198978564};
   CHECK(dense_bytes(dtype::u8, evil).failure().code == ec::too_large);
   CHECK(dense_bytes(dtype::f32, {-1, 4}).failure().code == ec::bad_request);
@@ -76,7 +76,7 @@ shared_bytes safetensors_of(const std::string& header, size_t data) {
 
 } // namespace
 
-TEST_CASE("safetensors: what is written is read in place") {
+TEST_CASE("safetensors: written tensors are read in place") {
   std::vector<named_tensor> xs{
     {"b", floats({2, 3})}, {"a", floats({})}, {"empty", floats({0, 4})}};
   auto file = shared_bytes::copy_of(*write_safetensors(xs));
@@ -87,11 +87,12 @@ TEST_CASE("safetensors: what is written is read in place") {
   CHECK((*back)[0].value == xs[0].value);
   auto* p = (*back)[0].value.data.data();
   CHECK(p > file.data());
-  // A mapped file begins at a page: 64 bytes into it are 64-byte aligned.
+  // A mapped file begins at a page, so 64 bytes into the file are 64-byte
+  // aligned.
   CHECK((p - file.data()) % 64 == 0);
 }
 
-TEST_CASE("safetensors: a tensor that lies askew in another's file is copied") {
+TEST_CASE("safetensors: a misaligned tensor of a foreign file is copied") {
   std::string header = R"({"a":{"dtype":"U8","shape":[3],)"
                        R"("data_offsets":[0,3]},"b":{"dtype":"I64",)"
                        R"("shape":[2],"data_offsets":[3,19]}})";
@@ -103,7 +104,7 @@ TEST_CASE("safetensors: a tensor that lies askew in another's file is copied") {
   CHECK(b.data.text() == std::string(16, 'x'));
 }
 
-TEST_CASE("safetensors: metadata is passed over, once") {
+TEST_CASE("safetensors: metadata is skipped once") {
   auto tensor = std::string{R"("a":{"dtype":"U8","shape":[1],)"
                             R"("data_offsets":[0,1]})"};
   auto meta = std::string{R"("__metadata__":{"format":"pt"})"};
@@ -119,7 +120,7 @@ TEST_CASE("safetensors: metadata is passed over, once") {
   }
 }
 
-TEST_CASE("P11: a header that is nested without end is refused at once") {
+TEST_CASE("P11: a deeply nested header is refused at once") {
   for (auto x : {R"({"a":)", "[", R"({"a":{"dtype":[)"}) {
     std::string header;
     for (int i = 0; i < 1'000'000; ++i)
@@ -171,14 +172,14 @@ TEST_CASE("safetensors: hostile headers are refused") {
   CHECK_FALSE(read_safetensors(shared_bytes::copy_of(longer)));
 }
 
-TEST_CASE("npy: what NumPy writes is read, and the other way round") {
+TEST_CASE("npy: a written array is read as the same") {
   auto x = floats({2, 3});
   CHECK(*read_npy(shared_bytes::copy_of(*write_npy(x))) == x);
   auto line = floats({5});
   CHECK(*read_npy(shared_bytes::copy_of(*write_npy(line))) == line);
 }
 
-TEST_CASE("npy: pickles, Fortran order and cut files are refused") {
+TEST_CASE("npy: pickles and Fortran order and truncated files are refused") {
   auto good = *write_npy(floats({2, 3}));
   auto with = [&](std::string_view from, std::string_view to) {
     auto text = good;
@@ -209,7 +210,7 @@ const std::map<std::string, std::string> small_files{
 
 } // namespace
 
-TEST_CASE("bundle: a manifest survives being written and read") {
+TEST_CASE("bundle: a printed manifest is read as the same") {
   auto x = small_manifest(3);
   x.accuracy = accuracy_info{0.5, "top-1", "held out"};
   x.labels = {"a", "b c", "1"};
@@ -218,7 +219,7 @@ TEST_CASE("bundle: a manifest survives being written and read") {
   CHECK(*y == x);
 }
 
-TEST_CASE("bundle: a wrong manifest is refused with file, line and key") {
+TEST_CASE("bundle: an invalid manifest is refused with file and line and key") {
   auto text = print_manifest(small_manifest(1));
   auto with = [&](const std::string& from, const std::string& to) {
     auto changed = text;
@@ -237,7 +238,7 @@ TEST_CASE("bundle: a wrong manifest is refused with file, line and key") {
         != std::string::npos);
 }
 
-TEST_CASE("P11: a manifest's paths stay inside its bundle") {
+TEST_CASE("P11: the paths of a manifest stay inside its bundle") {
   auto with = [](const std::string& path) {
     auto x = small_manifest(1);
     x.layers[0].code = path;
@@ -253,7 +254,7 @@ TEST_CASE("P11: a manifest's paths stay inside its bundle") {
   CHECK_FALSE(with(std::string(4096, 'x')));
 }
 
-TEST_CASE("P11: sizes of a manifest that cannot be are refused") {
+TEST_CASE("P11: impossible sizes in a manifest are refused") {
   auto refused = [](auto change) {
     auto x = small_manifest(1);
     REQUIRE(parse_manifest(print_manifest(x), "f"));
@@ -264,7 +265,7 @@ TEST_CASE("P11: sizes of a manifest that cannot be are refused") {
   CHECK(refused([](auto& x) {
     x.layers[0].parameters = 1;
     x.layers.push_back(x.layers[0]);
-    x.layers[1].parameters = UINT64_MAX; // together: none
+    x.layers[1].parameters = UINT64_MAX; // the sum of both overflows
   }));
   CHECK(refused([](auto& x) { x.signature.batch_axis = 9; }));
   CHECK(refused([](auto& x) { x.signature.batch_axis = -2; }));
@@ -279,7 +280,7 @@ TEST_CASE("P11: sizes of a manifest that cannot be are refused") {
   }));
 }
 
-TEST_CASE("P11: what links lead to is not a part of a bundle") {
+TEST_CASE("P11: a link in a bundle is not followed") {
   temporary_directory dir;
   bundle_store store{dir.path()};
   auto directory = store.add(small_manifest(1), small_files);
@@ -317,7 +318,7 @@ TEST_CASE("P8: a bundle with one wrong byte is refused") {
         != std::string::npos);
 }
 
-TEST_CASE("bundle_store: a version is found by number, alias or default") {
+TEST_CASE("bundle_store: a version is found by number or alias or default") {
   temporary_directory dir;
   bundle_store store{dir.path()};
   REQUIRE(store.add(small_manifest(1), small_files));
@@ -335,7 +336,8 @@ TEST_CASE("bundle_store: a version is found by number, alias or default") {
         != std::string::npos);
 }
 
-TEST_CASE("bundle_store: what cannot be put in place leaves nothing") {
+TEST_CASE(
+  "bundle_store: a bundle that cannot be put in place leaves no files") {
   temporary_directory dir;
   bundle_store store{dir.path()};
   REQUIRE(store.add(small_manifest(1), small_files));
@@ -354,8 +356,8 @@ TEST_CASE("bundle_store: what cannot be put in place leaves nothing") {
   CHECK_FALSE(std::filesystem::exists(dir / "other"));
 }
 
-TEST_CASE("bundle_store: what cannot be looked at is broken, and nothing else"
-          " is") {
+TEST_CASE("bundle_store: a bundle that cannot be read is broken and other "
+          "files are not") {
   temporary_directory dir;
   bundle_store store{dir.path()};
   auto fine = small_manifest(1);
@@ -377,7 +379,7 @@ TEST_CASE("bundle_store: what cannot be looked at is broken, and nothing else"
   CHECK_FALSE(store.find(fine.name, ""));
 }
 
-TEST_CASE("bundle_store: a version is written once") {
+TEST_CASE("bundle_store: a version is written only once") {
   temporary_directory dir;
   bundle_store store{dir.path()};
   REQUIRE(store.add(small_manifest(1), small_files));
@@ -385,8 +387,8 @@ TEST_CASE("bundle_store: a version is written once") {
         == ec::conflict);
 }
 
-TEST_CASE("FP-61: versions whose layers differ cost something else, and those"
-          " whose parameters alone do cost the same") {
+TEST_CASE("FP-61: versions with different layers have different costs and "
+          "versions with different parameters the same") {
   manifest x;
   x.name = "m";
   for (auto name : {"first", "second"}) {
@@ -409,14 +411,14 @@ TEST_CASE("FP-61: versions whose layers differ cost something else, and those"
   SUBCASE("another size") {
     other.layers[1].parameter_bytes = 101;
   }
-  SUBCASE("one less") {
+  SUBCASE("one layer less") {
     other.layers.pop_back();
   }
   CHECK(describe(other, {}).layers_key != key);
 }
 
-TEST_CASE("QU-08: the graph of a model's stages has an edge wherever a value"
-          " goes, also past stages") {
+TEST_CASE("QU-08: the graph of a model's stages has an edge for each value "
+          "even past other stages") {
   manifest x;
   auto add = [&](std::vector<std::string> takes, const char* gives) {
     layer_info layer;
@@ -432,7 +434,7 @@ TEST_CASE("QU-08: the graph of a model's stages has an edge wherever a value"
   using set = std::set<size_t>;
   auto each = stage_graph(x, std::array<size_t, 3>{1, 2, 3});
   REQUIRE(each.size() == 4);
-  CHECK(each[0].takes_from == set{}); // the model's inputs are no stage's
+  CHECK(each[0].takes_from == set{}); // the model's inputs belong to no stage
   CHECK(each[0].gives_to == set{1, 3});
   CHECK(each[1].takes_from == set{0});
   CHECK(each[1].gives_to == set{2});

@@ -23,7 +23,8 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("monitor: a device's usage is its lanes' busy part of the time") {
+TEST_CASE(
+  "monitor: the usage of a device is the busy part of its lanes' time") {
   device_load before{"d", 2, 1s, 10, 0, 0, 0};
   device_load after{"d", 2, 2s, 30, 1, 3, 64};
   auto x = usage_between(before, after, 2s);
@@ -34,26 +35,26 @@ TEST_CASE("monitor: a device's usage is its lanes' busy part of the time") {
   CHECK(x.memory == 64);
 }
 
-TEST_CASE("monitor: a batch longer than the second is no more than busy") {
+TEST_CASE("monitor: a batch longer than the period counts as fully busy") {
   auto x =
     usage_between({"d", 1, 0s, 0, 0, 0, 0}, {"d", 1, 5s, 1, 0, 0, 0}, 1s);
   CHECK(x.busy == 1);
 }
 
-TEST_CASE("monitor: a batch that does not end is busy, not rest") {
+TEST_CASE("monitor: a batch that does not end counts as busy") {
   auto x =
     usage_between({"d", 2, 1s, 7, 1, 0, 0}, {"d", 2, 1s, 7, 1, 0, 0}, 1s);
   CHECK(x.busy == doctest::Approx(0.5));
 }
 
-TEST_CASE("monitor: counts that went back count from zero") {
+TEST_CASE("monitor: counts that fell are taken from zero") {
   auto x =
     usage_between({"d", 1, 9s, 90, 0, 0, 0}, {"d", 1, 500ms, 5, 0, 0, 0}, 1s);
   CHECK(x.busy == doctest::Approx(0.5));
   CHECK(x.batches_per_second == doctest::Approx(5));
 }
 
-TEST_CASE("monitor: a replica's usage knows its batches' size") {
+TEST_CASE("monitor: the usage of a replica has its mean batch size") {
   auto x = usage_between({"r", 0s, 0, 0, 0}, {"r", 500ms, 10, 80, 1}, 1s);
   CHECK(x.requests_per_second == doctest::Approx(80));
   CHECK(x.batch == doctest::Approx(8));
@@ -61,17 +62,17 @@ TEST_CASE("monitor: a replica's usage knows its batches' size") {
   CHECK(usage_between({"r", 0s, 0, 0, 0}, {"r", 0s, 0, 0, 0}, 1s).batch == 0);
 }
 
-TEST_CASE("monitor: no time between two counts is no usage") {
+TEST_CASE("monitor: a period of zero has no usage") {
   auto x =
     usage_between({"d", 1, 0s, 0, 0, 0, 0}, {"d", 1, 1s, 1, 0, 0, 0}, 0s);
   CHECK(x.busy == 0);
   CHECK(x.batches_per_second == 0);
 }
 
-TEST_CASE("QU-06: what came, waited and was served in a window follows from"
-          " counts at its ends") {
+TEST_CASE("QU-06: arrivals and waits and service times of a window follow from "
+          "the counts at its ends") {
   replica_load before, after;
-  before.gaps.add(7s); // of an earlier window
+  before.gaps.add(7s); // from an earlier window
   before.waits.add(7s);
   before.runs.add(7s);
   after = before;
@@ -87,11 +88,10 @@ TEST_CASE("QU-06: what came, waited and was served in a window follows from"
   CHECK(x.queue == doctest::Approx(0.2)); // 100 a second, 2 ms each
   CHECK(x.served == doctest::Approx(0.008));
   CHECK(x.service_cv == doctest::Approx(0.5));
-  CHECK(usage_between(after, after, 1s).arrival_cv == 0); // nothing came
+  CHECK(usage_between(after, after, 1s).arrival_cv == 0); // no request arrived
 }
 
-TEST_CASE("monitor: what the driver says of a GPU stands beside its device's"
-          " usage") {
+TEST_CASE("monitor: driver readings of a GPU are part of its device's usage") {
   device_usage x;
   add_gpu_usage(x, {"NVIDIA H200",
                     .87,
@@ -108,8 +108,8 @@ TEST_CASE("monitor: what the driver says of a GPU stands beside its device's"
   CHECK(x.gpu_watts == 410.5);
 }
 
-TEST_CASE("monitor: cores and memory of confined processes are counted beside"
-          " those of the node") {
+TEST_CASE("monitor: cores and memory of confined processes are counted beside "
+          "those of the node") {
   caf::actor_system_config config;
   add_error_category(config);
   caf::actor_system system{config};
@@ -121,7 +121,7 @@ TEST_CASE("monitor: cores and memory of confined processes are counted beside"
     out.resident = 100;
     return out;
   };
-  // The count of a process that ended is missed the second time.
+  // In the second reading a process has ended and its count is missing.
   probes.children = [n = 0]() mutable {
     return n++ == 0 ? children_reading{7, 4000} : children_reading{6, 3000};
   };
@@ -141,7 +141,7 @@ TEST_CASE("monitor: cores and memory of confined processes are counted beside"
   caf::anon_send_exit(x, caf::exit_reason::user_shutdown);
 }
 
-TEST_CASE("host_probe: children of children count, and those that have ended") {
+TEST_CASE("host_probe: grandchildren and ended children are counted") {
   auto before = read_children();
   auto compute = [] {
     auto until = std::clock() + CLOCKS_PER_SEC / 10;
@@ -173,7 +173,7 @@ TEST_CASE("host_probe: children of children count, and those that have ended") {
   CHECK(read_children().seconds - before.seconds > 0.08);
 }
 
-TEST_CASE("P17: a driver of GPUs that hangs holds up nobody but itself") {
+TEST_CASE("P17: a GPU driver that hangs does not delay the monitor's answers") {
   std::mutex mutex;
   std::vector<std::function<void(gpu_readings)>> asked;
   auto times = [&] {
@@ -202,15 +202,15 @@ TEST_CASE("P17: a driver of GPUs that hangs holds up nobody but itself") {
   REQUIRE(eventually([&] { return times() == 1; }, 10s));
   for (int i = 0; i < 20; ++i)
     CHECK(answers());
-  CHECK(times() == 1); // it is not asked again while it hangs
+  CHECK(times() == 1); // no second call while the first hangs
   asked[0](error{ec::unavailable, "no GPU any more"});
   CHECK(eventually([&] { return times() == 2; }, 10s));
   caf::anon_send_exit(watching, caf::exit_reason::user_shutdown);
   system.await_all_actors_done();
-  asked.clear(); // which know the actor
+  asked.clear(); // the callbacks refer to the actor
 }
 
-TEST_CASE("monitor: the host's part is busy time of all its cores") {
+TEST_CASE("monitor: the usage of a host is the busy time of all its cores") {
   node_load out;
   add_host_usage(out, {10, 40, 5, 0, 0, 0}, {11, 44, 7, 100, 200, 300}, 2s);
   CHECK(out.host_busy == doctest::Approx(0.25));
@@ -220,8 +220,8 @@ TEST_CASE("monitor: the host's part is busy time of all its cores") {
   CHECK(out.copied == 300);
 }
 
-TEST_CASE("host_probe: a container's memory is what the tightest of its groups"
-          " leaves") {
+TEST_CASE(
+  "host_probe: the memory of a container is the rest of its tightest group") {
   temporary_directory root;
   auto write = [&](const std::string& file, const std::string& text) {
     auto path = std::filesystem::path{root / file};
@@ -250,7 +250,7 @@ TEST_CASE("host_probe: a container's memory is what the tightest of its groups"
   CHECK(limited() == memory{100, 0});
 }
 
-TEST_CASE("host_probe: this process has memory and has used time") {
+TEST_CASE("host_probe: this process has memory and used processor time") {
   auto x = read_host();
   CHECK(x.resident > 1 << 20);
   CHECK(x.available > 1 << 20);

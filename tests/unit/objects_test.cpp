@@ -31,7 +31,7 @@ std::string base_of(const object_store_config& x) {
   return found ? found->base : found.failure().text;
 }
 
-/// What `ask` calls back with.
+/// The result that `ask` passes to its callback.
 template <class T, class F>
 result<T> answer_to(F ask) {
   auto promise = std::make_shared<std::promise<result<T>>>();
@@ -57,7 +57,8 @@ object_reply reply_of(long status, std::string body = {}) {
 
 } // namespace
 
-TEST_CASE("object_store: where its files are") {
+TEST_CASE(
+  "object_store: the base URL follows from the configured URL and endpoint") {
   CHECK(base_of(store_at("file:///a/b")) == "file:///a/b/");
   CHECK(base_of(store_at("https://host:8443/x/")) == "https://host:8443/x/");
   auto s3 = store_at("s3://bucket/team");
@@ -67,7 +68,7 @@ TEST_CASE("object_store: where its files are") {
   CHECK(base_of(s3) == "https://minio:9000/bucket/team/");
 }
 
-TEST_CASE("object_store: a URL that will not do is refused with what would") {
+TEST_CASE("object_store: an invalid URL is refused with the expected form") {
   auto says = [](const object_store_config& x, const std::string& what) {
     auto found = locate(x);
     REQUIRE_FALSE(found);
@@ -96,8 +97,8 @@ TEST_CASE("object_store: a URL that will not do is refused with what would") {
   says(odd, "us-east-1");
 }
 
-TEST_CASE("object_store: nobody is sent to an address of a private network"
-          " unasked, nor ever to a link's or a cloud's own") {
+TEST_CASE("object_store: private addresses need permission and link-local and "
+          "metadata addresses are never used") {
   auto octets = [](const char* text) {
     std::vector<uint8_t> out(
       std::string{text}.find(':') == std::string::npos ? 4 : 16);
@@ -118,10 +119,12 @@ TEST_CASE("object_store: nobody is sent to an address of a private network"
                   "::ffff:169.254.169.254", "100.100.100.200", "168.63.129.16",
                   "64:ff9b::a83f:8110", "fd00:ec2::254", "fd20:ce::254"})
     CHECK_MESSAGE(kind_of_address(octets(x)) == address_kind::nobodys, x);
-  CHECK(kind_of_address({}) == address_kind::nobodys); // a Unix socket's
+  // the address of a Unix socket
+  CHECK(kind_of_address({}) == address_kind::nobodys);
 }
 
-TEST_CASE("object_store: credentials are what [default] of a file says") {
+TEST_CASE(
+  "object_store: credentials are read from section [default] of the file") {
   temporary_directory folder;
   auto x = store_at("s3://bucket");
   x.credentials = folder / "credentials";
@@ -146,7 +149,8 @@ TEST_CASE("object_store: credentials are what [default] of a file says") {
   CHECK_FALSE(find_credentials(x));
 }
 
-TEST_CASE("object_store: what an answer means") {
+TEST_CASE("object_store: a reply maps to an error code and to a decision about "
+          "retries") {
   auto fails = [](const object_reply& x, ec code, bool may_pass,
                   const std::string& says) {
     auto found = failure_of(x);
@@ -169,7 +173,7 @@ TEST_CASE("object_store: what an answer means") {
   fails(reply_of(503), ec::unavailable, true, "HTTP 503");
   auto range = reply_of(200, "all");
   range.range = 2;
-  fails(range, ec::unavailable, false, "no ranges");
+  fails(range, ec::unavailable, false, "not support byte ranges");
   range.status = 206;
   fails(range, ec::unavailable, false, "3 bytes from 0 on, expected 2");
   range.body = "al";
@@ -177,7 +181,7 @@ TEST_CASE("object_store: what an answer means") {
   auto large = reply_of(200);
   large.too_large = true;
   large.code = CURLE_WRITE_ERROR;
-  fails(large, ec::too_large, false, "bytes that it may");
+  fails(large, ec::too_large, false, "has more than the expected");
   auto cut = reply_of(0);
   cut.code = CURLE_RECV_ERROR;
   cut.why = "reset by peer";
@@ -186,7 +190,8 @@ TEST_CASE("object_store: what an answer means") {
   fails(cut, ec::unavailable, false, "reset by peer");
 }
 
-TEST_CASE("bundle_index: is read as it was written, and leads nowhere else") {
+TEST_CASE("bundle_index: a printed index is read as the same and refuses paths "
+          "outside") {
   model_info x;
   x.model = "m";
   x.version = 3;
@@ -205,7 +210,7 @@ TEST_CASE("bundle_index: is read as it was written, and leads nowhere else") {
   CHECK_FALSE(parse_index(print_index({{x}}), "index.yaml"));
 }
 
-TEST_CASE("FP-37: an object store gives a bundle as a host does") {
+TEST_CASE("FP-37: an object store serves a bundle like a host") {
   store_with_one here;
   auto x = here.open();
   REQUIRE(x);
@@ -228,7 +233,8 @@ TEST_CASE("FP-37: an object store gives a bundle as a host does") {
   CHECK(more.failure().code == ec::bad_request);
 }
 
-TEST_CASE("P8: a bundle that an object store has in place of another is none") {
+TEST_CASE("P8: a bundle with another content than requested is refused from an "
+          "object store") {
   store_with_one here;
   auto bundles = bundles_of(here.folder.path());
   bulk_store::place other{std::string(64, '0'), "m/1"};

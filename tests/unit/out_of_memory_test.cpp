@@ -36,12 +36,12 @@ std::string content_of(const fs::path& file) {
   return *text;
 }
 
-/// Has f run short of memory at each of its allocations by turns: it ends by
-/// std::bad_alloc, or well, and gives back what it took. Returns how many there
-/// are.
+/// Runs `f` with a failure of each of its allocations in turn. `f` must end
+/// normally or with std::bad_alloc, and hold no memory afterwards. Returns the
+/// number of allocations.
 template <class F>
 size_t run_short(F f) {
-  f(); // what is made once is made now
+  f(); // makes allocations that happen once per process
   for (size_t n = 1;; ++n) {
     CAPTURE(n);
     allocation_meter meter;
@@ -60,7 +60,7 @@ size_t run_short(F f) {
   }
 }
 
-/// Who is answered, on behalf of a gateway that takes nothing.
+/// Records the ids of answered requests, for a gateway that accepts none.
 class answered_ids : public bus {
 public:
   const std::set<uint64_t>& ids() const { return ids_; }
@@ -92,8 +92,8 @@ struct nobodys_book : address_book {
 
 } // namespace
 
-TEST_CASE("P18: a message whose decoding runs short of memory leaves nothing"
-          " behind") {
+TEST_CASE(
+  "P18: a message that runs out of memory while it is decoded leaks nothing") {
   size_t total = 0;
   for (auto& file : fs::directory_iterator{golden_folder / "frames"}) {
     INFO(file.path().filename().string());
@@ -116,8 +116,8 @@ TEST_CASE("P18: a message whose decoding runs short of memory leaves nothing"
   CHECK((total > 200 || !failing_allocation::possible));
 }
 
-TEST_CASE("P18: whose request runs short of memory is answered itself, or"
-          " nobody is") {
+TEST_CASE("P18: a request that runs out of memory causes no answer to another "
+          "request") {
   infer x;
   x.model = std::string(100, 'm');
   x.inputs.push_back({"", floats({1, 4})});
@@ -142,14 +142,14 @@ TEST_CASE("P18: whose request runs short of memory is answered itself, or"
     for (auto id : net.ids())
       CHECK(id == 7);
     if (!happened) {
-      CHECK(net.ids() == std::set<uint64_t>{7}); // for the gateway was away
+      CHECK(net.ids() == std::set<uint64_t>{7}); // no gateway serves
       break;
     }
   }
 }
 
-TEST_CASE("P18: an answer that runs short of memory while it is sent goes to"
-          " nobody, nor does any of it to the next") {
+TEST_CASE("P18: an answer that runs out of memory while it is sent reaches no "
+          "receiver in part") {
   zmq::context_t context;
   auto router = zeromq::bind_router(context, "tcp://127.0.0.1:*", {});
   REQUIRE(router);
@@ -194,8 +194,7 @@ TEST_CASE("P18: an answer that runs short of memory while it is sent goes to"
 }
 
 TEST_CASE(
-  "P18: a file that runs short of memory while it is read leaves nothing"
-  " behind") {
+  "P18: a file that runs out of memory while it is read leaks nothing") {
   auto weights = shared_bytes::copy_of(
     content_of(golden_folder / "bundles/golden/7/weights.safetensors"));
   auto array = shared_bytes::copy_of(*write_npy(floats({2, 3})));
@@ -206,8 +205,8 @@ TEST_CASE(
   CHECK((total > 20 || !failing_allocation::possible));
 }
 
-TEST_CASE("P18: a bundle that is opened when memory is short leaves nothing"
-          " behind, not even an open file") {
+TEST_CASE("P18: a bundle that is opened without memory leaks neither memory "
+          "nor open files") {
   auto open_files = [] {
     return std::distance(fs::directory_iterator{"/proc/self/fd"}, {});
   };
@@ -220,8 +219,8 @@ TEST_CASE("P18: a bundle that is opened when memory is short leaves nothing"
   CHECK(open_files() == before);
 }
 
-TEST_CASE("P18: a config, a list of keys or a key that is read when memory is"
-          " short leaves nothing behind") {
+TEST_CASE("P18: a config or list of keys or key that is read without memory "
+          "leaks nothing") {
   temporary_directory folder;
   auto pair = make_key_pair();
   auto key = folder.path() + "/ops.key";

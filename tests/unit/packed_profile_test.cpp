@@ -25,7 +25,8 @@ std::string refusal(const packed_profile& x) {
 
 } // namespace
 
-TEST_CASE("packed_profile: what was packed is unpacked, each name once") {
+TEST_CASE("packed_profile: a packed profile is unpacked as the same and has "
+          "each name once") {
   auto x = pack(two_devices());
   CHECK(x.names.size() == 6);
   auto back = unpack(x);
@@ -33,18 +34,18 @@ TEST_CASE("packed_profile: what was packed is unpacked, each name once") {
   CHECK(print_profiles({*back}) == print_profiles({two_devices()}));
 }
 
-TEST_CASE("P11: a packed profile that is none is refused") {
+TEST_CASE("P11: an invalid packed profile is refused") {
   auto x = pack(two_devices());
   for (size_t i = 0; i < x.numbers.size(); ++i) {
     auto shorter = x;
     shorter.numbers.resize(i);
     if (i == 0)
       CHECK(refusal(shorter).find("has 0 points") != std::string::npos);
-    else if (i % 8 != 0) // with a point less
+    else if (i % 8 != 0) // this profile has one point less
       CHECK(refusal(shorter).find("is no profile from") != std::string::npos);
   }
   for (auto wrong : {-1.0, 0.5, 6.0, 1e300, std::nan(""), HUGE_VAL})
-    for (size_t place : {0, 2, 3}) { // a name, and how many there are
+    for (size_t place : {0, 2, 3}) { // a name's index, a count
       auto y = x;
       y.numbers[place] = wrong;
       CHECK(refusal(y) != "");

@@ -20,9 +20,9 @@ profile_point point_of(const std::string& device, double rows, double seconds,
   return out;
 }
 
-/// An m60 that takes 3 times as long as a v100 and costs a quarter, and a cpu.
-/// A batch of 100 takes 50 ms on a v100; k at once take max(1, 0.25 k) times as
-/// long.
+/// A v100, an m60 that takes 3 times as long and costs a quarter, and a cpu. A
+/// batch of 100 takes 50 ms on the v100; k batches at once take max(1, 0.25 k)
+/// times as long.
 struct three_kinds : one_model {
   explicit three_kinds(option_texts options = {})
     : one_model("paldia", with_prices(std::move(options))) {
@@ -85,23 +85,23 @@ struct three_kinds : one_model {
 TEST_CASE(
   "PA-23, PA-59: escalation takes the cheapest kind that meets the SLO") {
   three_kinds x{{{"wait", "0"}}};
-  CHECK(x.kind_at(5) == "cpu");     // 150 ms for a row, no contention: 5 rows
+  CHECK(x.kind_at(5) == "cpu");     // 150 ms per row without contention: 5 rows
   CHECK(x.kind_at(100) == "m60");   // 150 ms
   CHECK(x.kind_at(1200) == "v100"); // 12 batches, 3 times 50 ms
   CHECK(x.kind_at(6) == "cpu");
 }
 
-TEST_CASE("PA-25, PA-59: the slack rule takes the cheapest kind within slack of"
-          " the fastest") {
+TEST_CASE("PA-25, PA-59: the slack rule takes the cheapest kind within slack "
+          "of the fastest") {
   three_kinds x{{{"wait", "0"}, {"choose", "slack"}, {"slack", "20ms"}}};
-  CHECK(x.kind_at(100) == "v100"); // 50 ms beside 150
+  CHECK(x.kind_at(100) == "v100"); // 50 ms against 150 ms
   three_kinds y{{{"wait", "0"}, {"choose", "slack"}, {"slack", "110ms"}}};
   CHECK(y.kind_at(100) == "m60");
 }
 
-TEST_CASE("PA-27, PA-28: the kind changes after `wait` mismatches in a row,"
-          " and a match resets the counter") {
-  three_kinds x; // 3
+TEST_CASE("PA-27, PA-28: the kind changes after `wait` mismatches in a row and "
+          "a match resets the counter") {
+  three_kinds x; // the default of `wait` is 3
   CHECK(x.kind_at(100) == "m60");
   for (int round = 0; round < 2; ++round) {
     CHECK(x.kind_at(1200) == "m60");
@@ -113,11 +113,11 @@ TEST_CASE("PA-27, PA-28: the kind changes after `wait` mismatches in a row,"
   CHECK(x.kind_at(1200) == "v100");
 }
 
-TEST_CASE("PA-29: with no kind able the fastest one is taken, with a split") {
+TEST_CASE("PA-29: if no kind meets the SLO the fastest is taken with a split") {
   three_kinds x{{{"wait", "0"}}};
   CHECK(x.kind_at(3000) == "v100");
   CHECK(x.last.reasons.at("m").find("more than the SLO") != std::string::npos);
-  // 16 batches at once take 200 ms; nothing that waits would be on time.
+  // 16 batches at once take 200 ms, so no waiting request would be on time.
   CHECK(x.sharing_of("v100").at_once == 16);
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("PA-30: the split of the chosen kind becomes the sharing of its"
   }
 }
 
-TEST_CASE("PA-62: a change of kind keeps the group, so that replicas move") {
+TEST_CASE("PA-62: a change of kind keeps the group so that replicas move") {
   three_kinds x{{{"wait", "0"}}};
   x.kind_at(100);
   auto before = x.last.groups[0].id;
@@ -154,7 +154,7 @@ TEST_CASE("PA-24: a CPU runs one batch after the other") {
   CHECK(x.sharing_of("cpu").at_once == 1);
 }
 
-TEST_CASE("paldia: prices that cannot be read are refused by name") {
+TEST_CASE("paldia: invalid prices are refused by name") {
   for (auto* prices :
        {"", "m60", "3", "m60 x", "m60 -1", "m60 1;; v100 2", "m60 1; m60 2"}) {
     auto made = make_scaling_policy(

@@ -17,13 +17,14 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-/// The worked example of the thesis, 4.1.3: 24 s to load, 4 s to run, 1 s from
-/// one half to the other.
+/// The worked example of the thesis, 4.1.3: 24 s to load, 4 s to run, 1 s of
+/// transfer between the halves.
 layer_costs two_halves() {
   return {.cold = {12, 12}, .execute = {2, 2}, .transfer = {1, 1}};
 }
 
-/// Layers of all kinds: some free, some alike, some a thousand times another.
+/// Random layers of all kinds: some free, some equal, some a thousand times as
+/// costly as others.
 layer_costs any_layers(random_stream& chance, size_t layers) {
   auto kind = chance.below(3);
   auto cost = [&](double most) {
@@ -43,8 +44,8 @@ layer_costs any_layers(random_stream& chance, size_t layers) {
   return out;
 }
 
-/// What cutting after each layer whose bit is set costs, word by word from the
-/// thesis' table 4.1.
+/// The costs of a cut after each layer whose bit in `after` is set, by the
+/// formulas of the thesis' table 4.1.
 partition cut_at(const layer_costs& x, pipelining mode, uint32_t after) {
   partition out;
   double transfers = 0, all = 0, cold = x.fixed_cold, execute = 0;
@@ -72,7 +73,7 @@ partition cut_at(const layer_costs& x, pipelining mode, uint32_t after) {
   return out;
 }
 
-/// The least mean response by number of parts, of all ways to cut.
+/// The least mean response by number of parts, from all possible cuts.
 std::map<size_t, double> tried_out(const layer_costs& x, pipelining mode,
                                    uint64_t requests, uint64_t devices) {
   std::map<size_t, double> out;
@@ -84,7 +85,7 @@ std::map<size_t, double> tried_out(const layer_costs& x, pipelining mode,
   return out;
 }
 
-/// Eq. 4.8, request by request.
+/// Eq. 4.8, summed request by request.
 double summed(const partition& x, uint64_t requests, uint64_t devices) {
   auto groups = devices / x.parts();
   double sum = 0;
@@ -94,7 +95,7 @@ double summed(const partition& x, uint64_t requests, uint64_t devices) {
   return sum / static_cast<double>(requests);
 }
 
-/// Gives each request to the replica that answers it first.
+/// The mean response if each request goes to the replica that answers it first.
 double given_out(const std::vector<replica_class>& xs, uint64_t requests) {
   std::vector<std::pair<double, double>> next;
   for (auto& x : xs)
@@ -110,8 +111,8 @@ double given_out(const std::vector<replica_class>& xs, uint64_t requests) {
 
 } // namespace
 
-TEST_CASE("FP-11: the worked example takes 34 s whole, 34.5 s in halves and "
-          "24 s in halves that overlap") {
+TEST_CASE("FP-11: the worked example takes 34 s whole and 34.5 s in halves and "
+          "24 s in overlapping halves") {
   auto mean = [](pipelining mode, size_t parts) {
     partition_planner plans{two_halves(), mode};
     return mean_response(plans.best_of(parts, 8, 2), 8, 2);
@@ -119,12 +120,12 @@ TEST_CASE("FP-11: the worked example takes 34 s whole, 34.5 s in halves and "
   CHECK(mean(pipelining::overlapped, 1) == 34);
   CHECK(mean(pipelining::none, 2) == 34.5);
   CHECK(mean(pipelining::overlapped, 2) == 24);
-  // 12 + 5 + the mean of 0, 3, ..., 21: a half that waits until its output
-  // left.
+  // 12 + 5 + the mean of 0, 3, ..., 21: a half waits until its output is sent.
   CHECK(mean(pipelining::handed_on, 2) == 27.5);
 }
 
-TEST_CASE("FP-11: the mean response is eq. 4.8's sum over all requests") {
+TEST_CASE(
+  "FP-11: the mean response equals the sum of eq. 4.8 over all requests") {
   partition x{.cuts = {1, 2}, .cold = 3, .period = .25, .inference = 1.5};
   for (uint64_t requests = 1; requests < 60; ++requests)
     for (uint64_t devices = 3; devices < 40; ++devices)
@@ -133,7 +134,7 @@ TEST_CASE("FP-11: the mean response is eq. 4.8's sum over all requests") {
   CHECK(mean_response(x, 1, 2) == never);
 }
 
-TEST_CASE("FP-12: no other cuts have a shorter mean response, of any model") {
+TEST_CASE("FP-12: no other cuts of any model have a shorter mean response") {
   auto chance = test::chance();
   for (int i = 0; i < 2500 * times(); ++i) {
     auto costs = any_layers(chance, 1 + chance.below(9));
@@ -155,7 +156,7 @@ TEST_CASE("FP-12: no other cuts have a shorter mean response, of any model") {
   }
 }
 
-TEST_CASE("FP-12: a plan costs what its cuts cost") {
+TEST_CASE("FP-12: the costs of a plan are those of its cuts") {
   auto chance = test::chance();
   for (int i = 0; i < 300; ++i) {
     auto costs = any_layers(chance, 12);
@@ -188,8 +189,8 @@ TEST_CASE("FP-13: ranges give each number of requests its best plan") {
   CHECK(next == 3001);
 }
 
-TEST_CASE("FP-14: each number of parts has its best plan for each number of "
-          "requests") {
+TEST_CASE(
+  "FP-14: each number of parts has its best plan for each number of requests") {
   auto chance = test::chance();
   auto costs = any_layers(chance, 8);
   partition_planner plans{costs};
@@ -200,7 +201,7 @@ TEST_CASE("FP-14: each number of parts has its best plan for each number of "
             == doctest::Approx(mean));
 }
 
-TEST_CASE("FP-15: no plan has more parts than there are devices") {
+TEST_CASE("FP-15: no plan has more parts than devices") {
   layer_costs even;
   even.cold.assign(16, 10);
   even.execute = even.transfer = std::vector<double>(16, .001);
@@ -208,10 +209,10 @@ TEST_CASE("FP-15: no plan has more parts than there are devices") {
   CHECK(plans.best(1, 16).parts() == 16);
   for (uint64_t devices = 1; devices < 16; ++devices)
     CHECK(plans.best(1, devices).parts() <= devices);
-  CHECK(plans.best(1, 5).parts() == 4); // As even as five, with fewer cuts.
+  CHECK(plans.best(1, 5).parts() == 4); // balanced like 5 parts
 }
 
-TEST_CASE("FP-17: a model is whole where cutting gains nothing") {
+TEST_CASE("FP-17: a model stays whole if cutting has no benefit") {
   layer_costs slow_network = two_halves();
   slow_network.transfer = {13, 13};
   CHECK(partition_planner{slow_network}.best(1, 8).parts() == 1);
@@ -234,8 +235,8 @@ TEST_CASE("planner: 55 layers have a plan for each number of parts") {
     CHECK(plans.best_of(parts, 1, 55).parts() == parts);
 }
 
-TEST_CASE("deployment: requests are answered as if each took the replica that "
-          "answers first") {
+TEST_CASE("deployment: the mean response equals that of giving each request to "
+          "the replica that answers first") {
   auto chance = test::chance();
   for (int i = 0; i < 500; ++i) {
     std::vector<replica_class> xs;
@@ -249,8 +250,8 @@ TEST_CASE("deployment: requests are answered as if each took the replica that "
   CHECK(mean_response(std::vector<replica_class>{}, 1) == never);
 }
 
-TEST_CASE(
-  "deployment: of one kind of replicas the mean response is eq. 4.8's") {
+TEST_CASE("deployment: with one kind of replicas the mean response is that of "
+          "eq. 4.8") {
   partition x{.cuts = {1, 2}, .cold = 3, .period = .25, .inference = 1.5};
   for (uint64_t requests : {1, 7, 40, 3000}) {
     std::vector<replica_class> groups{{4, x.cold + x.inference, x.period}};
@@ -259,7 +260,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("deployment: devices that make no group get full replicas") {
+TEST_CASE("deployment: devices beyond full groups get whole replicas") {
   partition_planner plans{two_halves()};
   auto x = best_deployment(plans, {.requests = 8, .devices = 3});
   CHECK(x.groups == 1);
@@ -267,22 +268,22 @@ TEST_CASE("deployment: devices that make no group get full replicas") {
   CHECK(x.plan->cuts == std::vector<uint32_t>{1});
 }
 
-TEST_CASE("deployment: who has the model in memory starts it whole") {
+TEST_CASE("deployment: a device that has the model in memory starts it whole") {
   partition_planner plans{two_halves()};
   auto x = best_deployment(
     plans, {.requests = 40, .devices = 4, .primed = 2, .primed_cold = 1});
   CHECK(x.primed == 2);
   CHECK(x.groups == 1);
   CHECK(x.full == 0);
-  // Two answer at 5, 9, 13 ... s, the group at 17, 19, 21 ... s: where a single
-  // request waits nobody else is any use.
+  // Two replicas answer at 5, 9, 13 ... s, the group at 17, 19, 21 ... s. For a
+  // single request only one replica matters.
   auto alone = best_deployment(
     plans, {.requests = 1, .devices = 2, .primed = 1, .primed_cold = 1});
   CHECK(alone.mean_response == doctest::Approx(5));
   CHECK(alone.full == 1);
 }
 
-TEST_CASE("deployment: no other cuts, and no cuts, are better") {
+TEST_CASE("deployment: neither other cuts nor no cuts are better") {
   auto chance = test::chance();
   for (int i = 0; i < 1000; ++i) {
     auto costs = any_layers(chance, 1 + chance.below(8));
@@ -311,8 +312,8 @@ TEST_CASE("deployment: no other cuts, and no cuts, are better") {
   }
 }
 
-TEST_CASE("FP-16: a part's parameters come from far away, and its output goes "
-          "there") {
+TEST_CASE("FP-16: the parameters of a part come over the network and its "
+          "output leaves over it") {
   profile x{.model = "m", .points = {}};
   auto layer = [&](double i, std::map<std::string, double> metrics) {
     x.points.push_back({"a10", 1, {{"layer", i}}, std::move(metrics)});
@@ -333,13 +334,15 @@ TEST_CASE("FP-16: a part's parameters come from far away, and its output goes "
   auto costs = layer_costs_of(x, "a10", 2, link);
   REQUIRE(costs);
   CHECK(costs->cold == std::vector<double>{3 + 4 + 5, 0});
-  CHECK(costs->execute == std::vector<double>{4, 2}); // two rows, twice as long
+  // two rows take twice as long
+  CHECK(costs->execute == std::vector<double>{4, 2});
   CHECK(costs->transfer == std::vector<double>{.5 + 2 * .6, .5});
   CHECK(costs->fixed_cold == 1 + 7 + 8);
   CHECK(costs->primed_cold == 5 + 8);
 }
 
-TEST_CASE("planner: a profile without layers, or not all of them, is refused") {
+TEST_CASE(
+  "planner: a profile without layers or with missing layers is refused") {
   profile x{.model = "m", .points = {{"a10", 1, {}, {{"execute_seconds", 1}}}}};
   auto none = layer_costs_of(x, "a10", 1, {});
   REQUIRE_FALSE(none);
@@ -353,13 +356,13 @@ TEST_CASE("planner: a profile without layers, or not all of them, is refused") {
   }
 }
 
-TEST_CASE(
-  "planner: the bundled T5-3B has the thesis' 55 layers, cold start and "
-  "transfers") {
+TEST_CASE("planner: the bundled T5-3B has the 55 layers and cold start and "
+          "transfers of the thesis") {
   auto book = read_book(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
   REQUIRE(book);
   CHECK(book->models().size() == 6);
-  // Its network between hosts; 27.5 s are the digest's, 25.974 s the thesis'.
+  // The network between hosts of the thesis. 27.5 s is the digest's value,
+  // 25.974 s the thesis'.
   host_link link{{7506.89e6 / 8}, 28us};
   auto t5 = layer_costs_of(*book->find("t5-3b"), "a10", 1, link);
   REQUIRE(t5);
@@ -375,8 +378,8 @@ TEST_CASE(
         == doctest::Approx(.0618).epsilon(.01));
 }
 
-TEST_CASE("profile: what a part takes to load is what its layers do, and what"
-          " each part does") {
+TEST_CASE("profile: the load time of a part is the sum of its layers and a "
+          "constant per part") {
   auto book = read_book(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
   REQUIRE(book);
   auto albert = *book->find("albert-xxlarge");
@@ -385,14 +388,15 @@ TEST_CASE("profile: what a part takes to load is what its layers do, and what"
     REQUIRE(x);
     return *x;
   };
-  CHECK(part(0, 14) == doctest::Approx(1.19707)); // as of the whole
+  CHECK(part(0, 14) == doctest::Approx(1.19707)); // like the whole model
   CHECK(part(1, 13) == doctest::Approx(1.00015 + .085315));
   CHECK(part(0, 1) == doctest::Approx(part(1, 2) + .0194834 + .00166197));
   CHECK_FALSE(load_seconds_of_part(albert, "a10", 0, 15));
   CHECK_FALSE(load_seconds_of_part(albert, "v100", 0, 1));
 }
 
-TEST_CASE("planner: what warms a model up is a part of its cold start") {
+TEST_CASE("planner: the time of a warm-up is spread over the cold starts of "
+          "the layers") {
   profile x{.model = "m", .points = {{"d", 1, {}, {{"warm_up_seconds", 3}}}}};
   for (double i = 0; i < 2; ++i)
     x.points.push_back({"d", 1, {{"layer", i}}, {{"execute_seconds", 1 + i}}});
@@ -401,8 +405,8 @@ TEST_CASE("planner: what warms a model up is a part of its cold start") {
   CHECK(costs->cold == std::vector<double>{1, 2});
 }
 
-TEST_CASE("FP-17: a model whose layers share their parameters gains next to "
-          "nothing") {
+TEST_CASE("FP-17: a model whose layers share parameters gains almost nothing "
+          "from cuts") {
   auto book = read_book(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
   REQUIRE(book);
   auto albert = layer_costs_of(*book->find("albert-xxlarge"), "a10", 1, {});
@@ -413,8 +417,8 @@ TEST_CASE("FP-17: a model whose layers share their parameters gains next to "
   CHECK(plans.best(3000, 8).parts() == 1);
 }
 
-TEST_CASE("planner: a profile that costs what cannot be, or has too many "
-          "layers, is refused") {
+TEST_CASE(
+  "planner: a profile with impossible costs or too many layers is refused") {
   profile x{.model = "m", .points = {}};
   for (double i = 0; i <= max_profiled_layers; ++i)
     x.points.push_back({"a10", 1, {{"layer", i}}, {{"execute_seconds", 1}}});
@@ -428,35 +432,36 @@ TEST_CASE("planner: a profile that costs what cannot be, or has too many "
   x.points[1].metrics["attach_seconds"] = -5;
   auto less = layer_costs_of(x, "a10", 1, {});
   REQUIRE_FALSE(less);
-  CHECK(less.failure().text == "the profile of m says that layer 1 takes -5 s");
+  CHECK(less.failure().text == "the profile of m: layer 1 takes -5 s");
   x.points[1].metrics["attach_seconds"] = 5;
-  CHECK_FALSE(layer_costs_of(x, "a10", 1, {{0}, 1ms})); // nothing gets through
+  // a network of speed zero
+  CHECK_FALSE(layer_costs_of(x, "a10", 1, {{0}, 1ms}));
 }
 
-TEST_CASE("granularity: an activation is no layer, a cut is where least crosses"
-          " it") {
-  // linear, relu, linear, add: behind the add one tensor crosses, before it two
+TEST_CASE("granularity: an activation is no layer of its own and a cut is "
+          "where the fewest tensors cross") {
+  // linear, relu, linear, add: one tensor crosses after the add, two before it
   const std::vector<fine_layer> xs{{100, 0}, {0, 64},   {100, 64},
                                    {0, 64},  {100, 32}, {0, 32}};
   CHECK(choose_layers(xs, 64) == std::vector<uint32_t>{0, 2, 4});
 }
 
-TEST_CASE("granularity: what is small joins the lighter of its neighbours") {
+TEST_CASE("granularity: a small layer is merged with its lighter neighbour") {
   const std::vector<fine_layer> xs{{5, 0},   {100, 1}, {90, 1}, {5, 1},
                                    {100, 1}, {100, 1}, {5, 1}};
   CHECK(choose_layers(xs, 64, 50) == std::vector<uint32_t>{0, 2, 4, 5});
 }
 
-TEST_CASE("granularity: too many become as few as are wished, as even as they"
-          " can be") {
+TEST_CASE(
+  "granularity: too many layers are merged evenly to the requested number") {
   const std::vector<fine_layer> xs{{10, 0}, {10, 1}, {30, 1}, {10, 1}, {10, 1}};
   CHECK(choose_layers(xs, 3) == std::vector<uint32_t>{0, 2, 3});
   CHECK(choose_layers(xs, 1) == std::vector<uint32_t>{0});
   CHECK(choose_layers(xs, 0) == std::vector<uint32_t>{0});
 }
 
-TEST_CASE("granularity: whatever the layers, there are as many as allowed, the"
-          " first begins one, and what each has is enough") {
+TEST_CASE("granularity: any layers are merged to the allowed number with "
+          "enough parameters each") {
   random_stream random{7};
   for (int round = 0; round < 2000; ++round) {
     std::vector<fine_layer> xs(1 + random.below(40));

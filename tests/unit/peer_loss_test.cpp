@@ -6,8 +6,8 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("P4: a silent node is given up after the timeout, and both sides"
-          " start anew when it wakes") {
+TEST_CASE("P4: a silent node is given up after the timeout and both sides link "
+          "again when it wakes") {
   peer_network net;
   net.add("a", {});
   net.add("b", {"tcp://a"});
@@ -25,9 +25,9 @@ TEST_CASE("P4: a silent node is given up after the timeout, and both sides"
   CHECK(net.events[1].find("b-a: ") == 0);
 }
 
-TEST_CASE("peers: a node that was expelled and not listened to is met again"
-          " when it may be") {
-  for (auto lasting : {200ms, 2000ms}) { // not noticed, and noticed
+TEST_CASE("peers: an expelled node that receives no messages is linked again "
+          "when it may be") {
+  for (auto lasting : {200ms, 2000ms}) { // within and beyond the timeout
     CAPTURE(lasting.count());
     peer_network net;
     net.add("a", {});
@@ -45,7 +45,8 @@ TEST_CASE("peers: a node that was expelled and not listened to is met again"
   }
 }
 
-TEST_CASE("peers: what a given-up node said before it knows is not accepted") {
+TEST_CASE(
+  "peers: messages of a given-up node are refused until it starts a new link") {
   peer_table a{"c", make_member("a"), {}, {}, 1};
   a.on_hello({"c", make_member("b"), 5, 0, {}, 0}, at(0s));
   a.on_connected("tcp://b", at(0s));
@@ -58,8 +59,8 @@ TEST_CASE("peers: what a given-up node said before it knows is not accepted") {
   CHECK(a.accepts({"b", 1, 0}));
 }
 
-TEST_CASE("peers: of two nodes that claim one address none stays connected when"
-          " one moves away") {
+TEST_CASE("peers: if two nodes claim one address neither stays connected after "
+          "one moves") {
   peer_table a{"c", make_member("a"), {}, {}, 1};
   auto b = make_member("b"), c = make_member("c");
   c.address = b.address;
@@ -71,11 +72,12 @@ TEST_CASE("peers: of two nodes that claim one address none stays connected when"
   auto todo = a.on_hello({"c", moved, 1, 0, {}, 0}, at(0s));
   CHECK(find<drop_connection>(todo) != nullptr);
   tick(a, 0s, 400ms);
-  CHECK(find<report_down>(a.on_tick(at(500ms))) != nullptr); // greets nobody
+  // c receives no hello
+  CHECK(find<report_down>(a.on_tick(at(500ms))) != nullptr);
   CHECK_FALSE(a.accepts({"c", 1, 0}));
 }
 
-TEST_CASE("peers: what was heard before the link was up goes with it") {
+TEST_CASE("peers: messages before the link was up end with the old link") {
   peer_table a{"c", make_member("a"), {}, {}, 1};
   a.on_hello({"c", make_member("b"), 1, 0, {}, 0}, at(0s));
   CHECK(a.up_count() == 0);
@@ -85,19 +87,19 @@ TEST_CASE("peers: what was heard before the link was up goes with it") {
   CHECK(find<report_down>(todo)->returns);
 }
 
-TEST_CASE("peers: who stood still itself gives up nobody for what it has not"
-          " read yet") {
+TEST_CASE("peers: a node that was suspended itself gives up no peer for "
+          "messages it has not read yet") {
   peer_table a{"c", make_member("a"), {}, {}, 1};
   a.on_hello({"c", make_member("b"), 1, 0, {}, 0}, at(0s));
   tick(a, 0s, 300ms);
   CHECK(find<report_down>(a.on_tick(at(4s))) == nullptr);
   CHECK(a.accepts({"b", 1, 0}));
-  tick(a, 4s, 5s); // and it says nothing
+  tick(a, 4s, 5s); // b sends no message
   CHECK_FALSE(a.accepts({"b", 1, 0}));
 }
 
-TEST_CASE("peers: who is heard to hang up before its goodbye is read has left"
-          " all the same") {
+TEST_CASE(
+  "peers: a node whose connection ends before its goodbye is read has left") {
   peer_network net;
   auto& a = net.add("a", {});
   net.add("b", {"tcp://a"});

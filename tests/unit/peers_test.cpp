@@ -6,7 +6,7 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("peers: hellos that cross, or are said twice, come to an end") {
+TEST_CASE("peers: crossing or repeated hellos settle into one link") {
   peer_network net;
   net.add("a", {"tcp://a"});
   net.add("b", {"tcp://a"});
@@ -22,7 +22,7 @@ TEST_CASE("peers: hellos that cross, or are said twice, come to an end") {
   CHECK(net.events.empty());
 }
 
-TEST_CASE("peers: nodes that know one seed all meet") {
+TEST_CASE("peers: nodes with one common seed all link with each other") {
   peer_network net;
   net.add("a", {"tcp://a"});
   net.add("b", {"tcp://a"});
@@ -48,8 +48,8 @@ TEST_CASE("peers: a lost connection ends the link at once") {
   CHECK(net.events == std::vector<std::string>{"a-b: connection lost"});
 }
 
-TEST_CASE("peers: a node that comes back is a new start, and the old one's"
-          " messages count no more") {
+TEST_CASE("peers: a node that returns is a new start and messages of the old "
+          "start are refused") {
   peer_network net;
   auto& a = net.add("a", {});
   net.add("b", {"tcp://a"});
@@ -65,8 +65,8 @@ TEST_CASE("peers: a node that comes back is a new start, and the old one's"
   CHECK(a.accepts({"b", 2, 3}));
 }
 
-TEST_CASE("peers: another cluster's node, and one with this node's name, are"
-          " refused") {
+TEST_CASE(
+  "peers: a node of another cluster or with this node's name is refused") {
   peer_table a{"c", make_member("a"), {}, {}, 1};
   auto todo = a.on_hello({"other", make_member("b"), 1, 0, {}, 2}, at(0s));
   REQUIRE(find<report_stranger>(todo) != nullptr);
@@ -78,8 +78,8 @@ TEST_CASE("peers: another cluster's node, and one with this node's name, are"
   CHECK_FALSE(a.accepts({"b", 1, 2}));
 }
 
-TEST_CASE("peers: of two nodes with one name the one without links is refused,"
-          " else one of them") {
+TEST_CASE("peers: of two nodes with one name one is refused and a node with "
+          "links stays") {
   auto refuses = [](const peer_actions& todo) {
     return find<report_stranger>(todo) != nullptr;
   };
@@ -93,8 +93,8 @@ TEST_CASE("peers: of two nodes with one name the one without links is refused,"
   CHECK_FALSE(refuses(twin.on_hello(from_a, at(0s))));
 }
 
-TEST_CASE("peers: a refusal that finds a later start does not keep the hello"
-          " from it") {
+TEST_CASE("peers: a refusal that is overtaken by a later start does not "
+          "suppress its hello") {
   peer_table a{"c", make_member("a"), {}, {}, 1};
   a.on_hello({"c", make_member("b", 2), 1, 0, {}, 5}, at(0s));
   a.on_hello({"c", make_member("b", 1), 1, 0, {}, 6}, at(1s));
@@ -107,13 +107,13 @@ TEST_CASE("peers: a refusal that finds a later start does not keep the hello"
   CHECK(find<report_up>(todo) != nullptr);
 }
 
-TEST_CASE("peers: a node that meets itself says nothing of it") {
+TEST_CASE("peers: a node that connects to itself reports no stranger") {
   peer_table a{"c", make_member("a"), {}, {{"tcp://a-too", {}}}, 1};
   CHECK(a.on_hello({"c", make_member("a"), 1, 0, {}, 1}, at(0s)).empty());
 }
 
-TEST_CASE("peers: a start that is not later than the last one known is told"
-          " which one that is") {
+TEST_CASE("peers: a start that is not later than the last known one is refused "
+          "with that number") {
   for (uint64_t again : {1u, 2u}) {
     CAPTURE(again);
     peer_network net;
@@ -133,8 +133,8 @@ TEST_CASE("peers: a start that is not later than the last one known is told"
   }
 }
 
-TEST_CASE("peers: while a node is linked, another start under its name is told"
-          " that it is alive") {
+TEST_CASE("peers: while a node is linked another start under its name is "
+          "refused as alive") {
   peer_table a{"c", make_member("a"), {}, {}, 1};
   a.on_hello({"c", make_member("b", 2), 1, 0, {}, 5}, at(0s));
   auto todo = a.on_connected("tcp://b", at(0s));
@@ -146,16 +146,15 @@ TEST_CASE("peers: while a node is linked, another start under its name is told"
   CHECK(a.accepts({"b", 2, 5}));
 }
 
-TEST_CASE("peers: a refusal of another start is none of this one's") {
+TEST_CASE("peers: a refusal of another start is ignored") {
   peer_table a{"c", make_member("a", 2), {}, {}, 1};
   CHECK(a.on_hello_rejected({"a", 1, 1, "", 3, false}).empty());
   CHECK(a.on_hello_rejected({"a", 2, 9, "", 3, false}).empty());
   CHECK(a.on_hello_rejected({"a", 2, 1, "", 3, false}).size() == 1);
 }
 
-TEST_CASE(
-  "P12: of nodes that are only told of so many are tried at once, and not"
-  " for ever") {
+TEST_CASE("P12: connection attempts to nodes known only from other nodes are "
+          "limited in number and time") {
   link_settings few;
   few.max_visits = 2;
   few.visit_time = 5s;
@@ -174,7 +173,7 @@ TEST_CASE(
   CHECK(tries(a.on_hello(x, at(0s)))
         == names{"tcp://b", "tcp://m1", "tcp://m2"});
   a.on_connected("tcp://m1", at(1s));
-  // One of them turns out to be a node: the next is tried.
+  // m1 turns out to be a node, so the next address is tried.
   CHECK(tries(a.on_hello({"c", make_member("m1"), 1, 0, {}, 3}, at(1s)))
         == names{"tcp://m3"});
   auto todo = a.on_tick(at(5100ms));
@@ -186,13 +185,13 @@ TEST_CASE(
 TEST_CASE("P12: strangers keep no connections") {
   peer_table a{"c", make_member("a"), {}, {}, 1};
   auto todo = a.on_hello({"other", make_member("b"), 1, 0, {}, 2}, at(0s));
-  CHECK(find<connect_to>(todo) != nullptr); // to tell it
+  CHECK(find<connect_to>(todo) != nullptr); // to send the rejection
   CHECK(find<drop_connection>(a.on_tick(at(4s))) == nullptr);
   CHECK(find<drop_connection>(a.on_tick(at(6s))) != nullptr);
 }
 
-TEST_CASE("peers: a full table forgets who has been gone longest, and refuses"
-          " when nobody has gone") {
+TEST_CASE("peers: a full table drops the node that is gone longest and refuses "
+          "if none is gone") {
   peer_table a{"c", make_member("a"), {100ms, 1s, 2}, {}, 1};
   a.on_hello({"c", make_member("b"), 1, 0, {}, 2}, at(0s));
   a.on_connected("tcp://b", at(0s));
@@ -209,7 +208,7 @@ TEST_CASE("peers: a full table forgets who has been gone longest, and refuses"
   CHECK_FALSE(a.accepts({"e", 1, 5}));
 }
 
-TEST_CASE("peers: a heartbeat that does not know our link any more ends it") {
+TEST_CASE("peers: a heartbeat with another link number ends the link") {
   peer_network net;
   auto& a = net.add("a", {});
   net.add("b", {"tcp://a"});
@@ -220,7 +219,7 @@ TEST_CASE("peers: a heartbeat that does not know our link any more ends it") {
 }
 
 TEST_CASE(
-  "peers: a heartbeat that comes before our hello does not end the link") {
+  "peers: a heartbeat that arrives before our hello does not end the link") {
   peer_table a{"c", make_member("a"), {}, {{"tcp://b", {}}}, 1};
   a.start();
   a.on_connected("tcp://b", at(0s));
@@ -230,8 +229,8 @@ TEST_CASE(
   CHECK_FALSE(a.on_heartbeat({"b", 1, 0}, {0}, at(2s)).empty());
 }
 
-TEST_CASE("peers: another start of the same name and count does not speak for"
-          " the one that is linked") {
+TEST_CASE("peers: messages of another start with the same name and count do "
+          "not affect the linked one") {
   peer_network net;
   auto& a = net.add("a", {});
   net.add("b", {"tcp://a"});
@@ -242,7 +241,8 @@ TEST_CASE("peers: another start of the same name and count does not speak for"
   CHECK(a.accepts({"b", 1, 2}));
 }
 
-TEST_CASE("peers: what there were no sockets for is tried again, a seed too") {
+TEST_CASE("peers: a connection that failed for lack of sockets is tried again "
+          "even for a seed") {
   peer_table a{"c", make_member("a"), {}, {{"tcp://b", {}}}, 1};
   a.start();
   a.on_connect_failed("tcp://b", at(0s));
@@ -253,7 +253,8 @@ TEST_CASE("peers: what there were no sockets for is tried again, a seed too") {
   CHECK(find<connect_to>(a.on_tick(at(7s))) == nullptr);
 }
 
-TEST_CASE("P12: however many strangers say hello, few are connected to") {
+TEST_CASE(
+  "P12: connections to strangers are limited for any number of hellos") {
   link_settings few;
   few.max_visits = 2;
   peer_table a{"c", make_member("a"), few, {}, 1};
@@ -267,7 +268,8 @@ TEST_CASE("P12: however many strangers say hello, few are connected to") {
   CHECK(connections == 2);
 }
 
-TEST_CASE("peers: who makes room is gone for those who heard it, too") {
+TEST_CASE(
+  "peers: a node that is dropped for room is reported down to its listeners") {
   peer_table a{"c", make_member("a"), {100ms, 1s, 1}, {}, 1};
   a.on_hello({"c", make_member("b"), 1, 0, {}, 2}, at(0s));
   CHECK(a.accepts({"b", 1, 2}));

@@ -11,7 +11,7 @@ using namespace millrace::test::views;
 
 namespace {
 
-/// What policy `given` wants of model m.
+/// The groups that policy `given` proposes for model m.
 wanted_groups given(const cluster_view& view, const std::string& text) {
   auto out = groups_for(view, want(1));
   auto model = *out.model;
@@ -30,7 +30,8 @@ wanted_groups given(const cluster_view& view, const std::string& text) {
   return out;
 }
 
-/// Plans until nothing changes; every replica is ready at once.
+/// Plans until no change is left; every replica is ready at once. Returns the
+/// numbers of deployed and evicted replicas.
 std::pair<size_t, size_t> settle_on(cluster_view& view,
                                     const wanted_groups& wanted) {
   std::pair<size_t, size_t> out; // deployed, evicted
@@ -46,7 +47,7 @@ std::pair<size_t, size_t> settle_on(cluster_view& view,
   return out;
 }
 
-/// Names of the replicas there, by group.
+/// Names of the running replicas, by group.
 std::map<std::string, std::vector<std::string>>
 replicas_by_group(const cluster_view& view) {
   std::map<std::string, std::vector<std::string>> out;
@@ -60,26 +61,25 @@ using moves = std::pair<size_t, size_t>;
 
 } // namespace
 
-TEST_CASE(
-  "FP-31: whole replicas and groups of two cuts live side by side, and a"
-  " change to one touches none of the others") {
+TEST_CASE("FP-31: whole replicas and groups of two cuts run side by side and a "
+          "change to one leaves the others") {
   auto view = with_memory(12, 0);
   CHECK(settle_on(view, given(view, "whole x2; 3 parts x1; 4 parts x2"))
         == moves{2 + 3 + 8, 0});
   auto before = replicas_by_group(view);
   CHECK(before.size() == 1 + 3 + 4);
-  SUBCASE("one more whole") {
+  SUBCASE("one more whole replica") {
     CHECK(settle_on(view, given(view, "whole x3; 3 parts x1; 4 parts x2"))
           == moves{1, 0});
   }
-  SUBCASE("one fewer of a cut") {
+  SUBCASE("one group less of a cut") {
     CHECK(settle_on(view, given(view, "whole x2; 3 parts x1; 4 parts x1"))
           == moves{0, 4});
   }
-  SUBCASE("a cut goes") {
+  SUBCASE("a cut is removed") {
     CHECK(settle_on(view, given(view, "whole x2; 4 parts x2")) == moves{0, 3});
   }
-  SUBCASE("another cut comes, first in the list") {
+  SUBCASE("another cut is added first in the list") {
     CHECK(settle_on(view,
                     given(view, "cuts 5 x1; whole x2; 3 parts x1; 4 parts x2"))
           == moves{2, 0});
@@ -90,8 +90,8 @@ TEST_CASE(
       CHECK(after[id] == names);
 }
 
-TEST_CASE("placement: groups on unlike devices are kept apart, and a replica on"
-          " another device than its group's is replaced") {
+TEST_CASE("placement: groups on different device kinds are separate and a "
+          "replica on a wrong device is replaced") {
   auto view = workers(4);
   view.nodes["w3"].devices[0].kind = view.nodes["w4"].devices[0].kind = "gpu";
   settle_on(view, given(view, "whole x1 on cpu; whole x1 on gpu"));
@@ -113,8 +113,8 @@ TEST_CASE("placement: groups on unlike devices are kept apart, and a replica on"
   CHECK(settle(other, {on_gpu}).evict.size() == 1);
 }
 
-TEST_CASE("placement: a group goes to the one device that it names, and to no"
-          " node that it avoids") {
+TEST_CASE("placement: a group is placed on the device it names and on no node "
+          "it avoids") {
   auto view = workers(3);
   auto wanted = groups_for(view, want(1));
   wanted.groups[0].device = "w3/cpu0";
@@ -130,8 +130,8 @@ TEST_CASE("placement: a group goes to the one device that it names, and to no"
   CHECK(plan.deploy[1].node == "w3");
 }
 
-TEST_CASE("placement: a replica carries its group, and a model whose scope has"
-          " not decided keeps what it has") {
+TEST_CASE("placement: a replica carries its group and a model without a "
+          "decision of its scope keeps its replicas") {
   auto view = workers(2);
   auto wanted = groups_for(view, want(2));
   auto plan = test::views::reconcile(view, std::vector{wanted});
@@ -149,7 +149,7 @@ TEST_CASE("placement: a replica carries its group, and a model whose scope has"
   CHECK(refused.notes["m"] == "it cannot be cut so");
 }
 
-TEST_CASE("given: what is no group is refused, and two that are alike") {
+TEST_CASE("given: an invalid group is refused and so is a duplicate") {
   for (auto* text : {"", "half", "3", "1 parts", "cuts", "cuts 4/x", "whole y2",
                      "whole on", "whole; whole x2"})
     CHECK_FALSE_MESSAGE(parse_given(text), std::string{text});
@@ -161,9 +161,8 @@ TEST_CASE("given: what is no group is refused, and two that are alike") {
   CHECK((*items)[2].cuts == std::vector<uint64_t>{4, 8});
 }
 
-TEST_CASE(
-  "given: parameters of a group are read, and one out of bounds is refused"
-  " by its name") {
+TEST_CASE("given: parameters of a group are read and one out of bounds is "
+          "refused by name") {
   auto items = parse_given("whole on w1/gpu0 batch 9 share 0.5 weight 2;"
                            " whole x3 batch 5 batch-max 8 concurrency 1"
                            " threads 2");
@@ -201,8 +200,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("given: how devices are shared is read, and an unknown mode or number"
-          " is refused") {
+TEST_CASE("given: the sharing of devices is read and an unknown mode or number "
+          "is refused") {
   auto plans = parse_shared("w1/gpu0 wave at-once 4; cpu cap per-replica 1");
   REQUIRE(plans);
   REQUIRE(plans->size() == 2);

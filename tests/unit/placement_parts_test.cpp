@@ -6,8 +6,8 @@
 using namespace millrace;
 using namespace millrace::test::views;
 
-TEST_CASE("FP-24: a part that is ready is completed where it is, and goes with"
-          " the others once all of them are") {
+TEST_CASE("FP-24: a ready part is completed on its device and ends once all "
+          "parts are completed") {
   auto view = with_memory(3, 130);
   auto wanted = in_parts(3);
   auto parts = carry_out(view, {wanted}, replica_condition::starting);
@@ -21,10 +21,9 @@ TEST_CASE("FP-24: a part that is ready is completed where it is, and goes with"
   CHECK(begun.deploy[0].extends_replica == parts.deploy[0].replica);
   for (auto node : {"w2", "w3"})
     view.nodes[node].replicas[0].state = replica_condition::ready;
-  CHECK(carry_out(view, {wanted}).deploy.size()
-        == 2); // which are ready at once
+  CHECK(carry_out(view, {wanted}).deploy.size() == 2); // ready at once
   CHECK(count_copies(view, wanted).ready == 3);
-  CHECK(is_idle(reconcile(view, {wanted}))); // the first still loads
+  CHECK(is_idle(reconcile(view, {wanted}))); // the first one still loads
   view.nodes["w1"].replicas[1].state = replica_condition::ready;
   auto over = carry_out(view, {wanted});
   CHECK(over.deploy.empty());
@@ -37,8 +36,8 @@ TEST_CASE("FP-24: a part that is ready is completed where it is, and goes with"
   CHECK(count_copies(view, wanted).ready == 3);
 }
 
-TEST_CASE("FP-24: a part goes where there is room for the whole, if there is,"
-          " and where there is not it goes once enough copies are whole") {
+TEST_CASE("FP-24: a part is placed where a whole replica fits if possible and "
+          "ends once enough copies are whole") {
   auto view = with_memory(3, 130);
   auto wanted = in_parts(2);
   view.nodes["w1"].devices[0].memory = {60};
@@ -47,15 +46,15 @@ TEST_CASE("FP-24: a part goes where there is room for the whole, if there is,"
   view.nodes.erase("w3");
   carry_out(view, {wanted});
   auto plan = reconcile(view, {wanted});
-  CHECK(plan.deploy.empty()); // w2's is complete, w1's cannot be
+  CHECK(plan.deploy.empty()); // only the part of w2 is completed
   CHECK(plan.notes["m"] == "no room for whole replicas where its parts are");
-  CHECK(count_copies(view, wanted).ready == 2); // the whole one, and the parts
+  CHECK(count_copies(view, wanted).ready == 2); // one whole, one in parts
   CHECK(carry_out(view, {wanted}).evict.size() == 2);
-  CHECK(count_copies(view, wanted).ready == 1); // as many as are wanted
+  CHECK(count_copies(view, wanted).ready == 1); // the wanted number
 }
 
-TEST_CASE("placement: a model in parts has no ready copy while a part is"
-          " missing") {
+TEST_CASE(
+  "placement: a model in parts has no ready copy while a part is missing") {
   auto view = with_memory(2, 60);
   auto wanted = in_parts(2);
   carry_out(view, {wanted});
@@ -66,8 +65,8 @@ TEST_CASE("placement: a model in parts has no ready copy while a part is"
   CHECK(left.ready == 0);
 }
 
-TEST_CASE("FP-24: nobody wants it any more, and neither its parts nor what"
-          " completes them stay") {
+TEST_CASE(
+  "FP-24: the parts of an unwanted model and their completions are removed") {
   auto view = with_memory(2, 130);
   carry_out(view, {in_parts(2)});
   carry_out(view, {in_parts(2)}, replica_condition::starting);
@@ -76,13 +75,12 @@ TEST_CASE("FP-24: nobody wants it any more, and neither its parts nor what"
   CHECK(carry_out(view, {none}).evict.size() == 4);
 }
 
-TEST_CASE(
-  "FP-24: a node is lost, and parts go elsewhere where none is whole yet,"
-  " a whole replica beyond the copies that are wanted is not replaced") {
+TEST_CASE("FP-24: after the loss of a node parts are replaced and surplus "
+          "whole replicas are not") {
   auto view = with_memory(4, 130);
   auto wanted = in_parts(3);
   carry_out(view, {wanted});
-  SUBCASE("while all parts are completed") {
+  SUBCASE("all parts are being completed") {
     carry_out(view, {wanted}, replica_condition::starting);
     view.nodes.erase("w1");
     auto plan = carry_out(view, {wanted});
@@ -90,23 +88,24 @@ TEST_CASE(
     CHECK(plan.deploy[0].node == "w4");
     CHECK(plan.deploy[0].layers != whole);
   }
-  SUBCASE("when some are whole") {
+  SUBCASE("some replicas are whole") {
     carry_out(view, {wanted});
     view.nodes["w3"].replicas[1].state = replica_condition::starting;
     view.nodes.erase("w1");
     auto plan = carry_out(view, {wanted});
     CHECK(plan.deploy.empty());
-    // The pipeline is none any more: who is whole needs its part no longer.
+    // The pipeline is broken, so a device with a whole replica does not need
+    // its part.
     REQUIRE(plan.evict.size() == 1);
     CHECK(plan.evict[0].node == "w2");
   }
-  SUBCASE("when all are") {
+  SUBCASE("all replicas are whole") {
     carry_out(view, {wanted});
     carry_out(view, {wanted});
     view.nodes.erase("w1");
     CHECK(is_idle(reconcile(view, {wanted})));
     view.nodes.erase("w2");
-    view.nodes.erase("w3"); // the last copy: it begins in parts again
+    view.nodes.erase("w3"); // the last copy: the model starts in parts again
     view.nodes["w4"].devices[0].memory = {300};
     auto plan = carry_out(view, {wanted});
     REQUIRE(plan.deploy.size() == 3);
@@ -125,8 +124,8 @@ TEST_CASE(
       CHECK(r.what.layers == whole);
 }
 
-TEST_CASE("FP-24: parts on one device become one whole replica, or as many as"
-          " are wanted") {
+TEST_CASE(
+  "FP-24: parts on one device become as many whole replicas as are wanted") {
   auto view = with_memory(2, 1000);
   view.nodes.erase("w2");
   auto wanted = in_parts(3);
@@ -145,36 +144,35 @@ TEST_CASE("FP-24: parts on one device become one whole replica, or as many as"
   CHECK(count_copies(view, wanted).ready == copies);
 }
 
-TEST_CASE("FP-24: a whole replica that comes back with its node is one of those"
-          " that parts are to become") {
+TEST_CASE("FP-24: a whole replica that returns with its node counts among the "
+          "completed parts") {
   auto view = with_memory(3, 300);
   auto wanted = in_parts(2);
   carry_out(view, {wanted});
   carry_out(view, {wanted});
-  carry_out(view, {wanted}); // two are whole
+  carry_out(view, {wanted}); // two replicas are whole
   auto back = view.nodes.extract("w1");
   view.nodes.erase("w2");
   view.nodes["w2"] = with_memory(3, 300).nodes["w2"];
-  auto parts = carry_out(view, {wanted}); // on the other two
+  auto parts = carry_out(view, {wanted}); // on the other two nodes
   REQUIRE(parts.deploy.size() == 2);
   carry_out(view, {wanted}, replica_condition::starting);
   view.nodes["w2"].replicas.at(1).state = replica_condition::ready;
   view.nodes.insert(std::move(back));
-  CHECK(carry_out(view, {wanted}).deploy.empty()); // for that on the third node
+  CHECK(carry_out(view, {wanted}).deploy.empty()); // instead of w1's
   CHECK(is_idle(reconcile(view, {wanted})));
   CHECK(count_copies(view, wanted).ready == 2);
 }
 
-TEST_CASE("FP-24: each device with a part gets one whole replica, in whatever"
-          " order the parts become ready, one device gets more where the others"
-          " have no room") {
+TEST_CASE("FP-24: each device with a part gets one whole replica in any order "
+          "and more if the others have no room") {
   auto view = with_memory(3, 1000);
   auto wanted = in_parts(3);
   wanted.replicas = 2;
   uint64_t wholes = 3;
-  SUBCASE("each has room") {
+  SUBCASE("each device has room") {
   }
-  SUBCASE("only one has") {
+  SUBCASE("only one device has room") {
     wholes = 2;
   }
   carry_out(view, {wanted}, replica_condition::starting);
@@ -203,8 +201,7 @@ TEST_CASE("FP-24: each device with a part gets one whole replica, in whatever"
     CHECK(node.replicas.size() == (wholes == 3 ? 1 : name == "w2" ? 2 : 0));
 }
 
-TEST_CASE("FP-24: once enough copies are whole no part is put anywhere, nor"
-          " spread") {
+TEST_CASE("FP-24: once enough copies are whole no part is placed or moved") {
   auto view = with_memory(2, 1000);
   auto wanted = in_parts(2);
   carry_out(view, {wanted});
@@ -216,7 +213,8 @@ TEST_CASE("FP-24: once enough copies are whole no part is put anywhere, nor"
   CHECK(is_idle(reconcile(view, {wanted})));
 }
 
-TEST_CASE("FP-24: parts are ready at once, and what completes them is warm") {
+TEST_CASE("FP-24: parts are ready without a warm-up and their completions are "
+          "warmed up") {
   auto view = with_memory(3, 130);
   auto parts = carry_out(view, {in_parts(3)});
   for (auto& x : parts.deploy)
@@ -227,22 +225,22 @@ TEST_CASE("FP-24: parts are ready at once, and what completes them is warm") {
     CHECK_FALSE(x.skip_warm_up);
 }
 
-TEST_CASE("FP-32: two parts of a model leave a device that they share once"
-          " another device is idle, and no part moves twice") {
+TEST_CASE("FP-32: a part leaves a device it shares once another device is idle "
+          "and moves only once") {
   auto view = with_memory(3, 1000);
   auto wanted = in_parts(3);
   wanted.complete = false;
   carry_out(view, {wanted});
   auto w3 = view.nodes["w3"];
   view.nodes.erase("w3");
-  carry_out(view, {wanted}); // its part goes to a device that has one
+  carry_out(view, {wanted}); // its part goes to a device that has another part
   w3.replicas.clear();
   view.nodes["w3"] = w3;
   auto moved = carry_out(view, {wanted}, replica_condition::starting);
   REQUIRE(moved.deploy.size() == 1);
   CHECK(moved.deploy[0].node == "w3");
   CHECK(moved.evict.empty());
-  CHECK(is_idle(reconcile(view, {wanted}))); // until the new one is ready
+  CHECK(is_idle(reconcile(view, {wanted}))); // until the new part is ready
   view.nodes["w3"].replicas[0].state = replica_condition::ready;
   CHECK(carry_out(view, {wanted}).evict.size() == 1);
   for (auto& [name, node] : view.nodes)

@@ -11,8 +11,8 @@
 using namespace millrace;
 using namespace millrace::test::views;
 
-TEST_CASE("placement: pack takes the fullest device with room, and leaves the"
-          " others free") {
+TEST_CASE("placement: pack takes the fullest device with room and leaves the "
+          "others free") {
   auto view = hosts_with_devices(3, 1);
   auto large = group_of("m", {0, 2}, 50), small = group_of("m", {0, 2}, 20);
   device_capacity room{view, {}};
@@ -23,15 +23,15 @@ TEST_CASE("placement: pack takes the fullest device with room, and leaves the"
         == names{"h1/gpu0", "h3/gpu0", "h1/gpu0"});
 }
 
-TEST_CASE("FP-32: devices of hosts that have the model are all used before any"
-          " other host") {
+TEST_CASE("FP-32: all devices of hosts that have the model are used before any "
+          "other host") {
   auto view = hosts_with_devices(5, 2);
   auto group = group_of("m");
   auto& h4 = view.nodes["h4"];
   h4.replicas.push_back(
     replica_on(group, h4, "gpu0", 1, replica_condition::ready));
   view.nodes["h3"].held = {{"content of m", 200, false, false}};
-  auto& h2 = view.nodes["h2"]; // where it arrives
+  auto& h2 = view.nodes["h2"]; // the model is arriving here
   h2.replicas.push_back(
     replica_on(group, h2, "gpu1", 2, replica_condition::starting));
   CHECK(
@@ -39,8 +39,8 @@ TEST_CASE("FP-32: devices of hosts that have the model are all used before any"
     == names{"h3/gpu0", "h3/gpu1", "h4/gpu1", "h2/gpu0", "h1/gpu0", "h5/gpu0"});
 }
 
-TEST_CASE("FP-33: the rest goes to distinct hosts, one device each, and then"
-          " round-robin over these") {
+TEST_CASE("FP-33: further replicas go to distinct hosts with one device each "
+          "and then round-robin over these") {
   auto view = hosts_with_devices(3, 3);
   auto group = group_of("m");
   auto& h2 = view.nodes["h2"]; // busy with another model
@@ -49,12 +49,12 @@ TEST_CASE("FP-33: the rest goes to distinct hosts, one device each, and then"
   CHECK(places_of("two_stage", view, group, 9)
         == names{"h1/gpu0", "h2/gpu1", "h3/gpu0", "h1/gpu1", "h2/gpu2",
                  "h3/gpu1", "h1/gpu2", "h2/gpu0", "h3/gpu2"});
-  // The tenth is beside another replica of the model.
+  // The tenth replica shares a device with another replica of the model.
   CHECK(places_of("two_stage", view, group, 10).size() == 10);
 }
 
-TEST_CASE("FP-58: without Flashpoint's second stage hosts are filled one after"
-          " the other") {
+TEST_CASE("FP-58: without the second stage of Flashpoint hosts are filled one "
+          "after the other") {
   auto view = hosts_with_devices(3, 2);
   CHECK(places_of("two_stage", view, group_of("m"), 4, {{"fill", "true"}})
         == names{"h1/gpu0", "h1/gpu1", "h2/gpu0", "h2/gpu1"});
@@ -71,8 +71,8 @@ TEST_CASE("FP-58: with `apart` least_loaded takes hosts without the model"
         == names{"h2/gpu0", "h3/gpu0", "h1/gpu1", "h2/gpu1", "h3/gpu1"});
 }
 
-TEST_CASE("FP-34: a device is eligible only with memory and units, and a host"
-          " that has the bundle or memory to get it") {
+TEST_CASE("FP-34: a device is eligible only with memory and units and a host "
+          "that has or can fetch the bundle") {
   struct {
     const char* what;
     void (*change)(node_state&);
@@ -106,8 +106,8 @@ TEST_CASE("FP-34: a device is eligible only with memory and units, and a host"
   }
 }
 
-TEST_CASE("FP-35: device and host memory are reserved when a device is chosen,"
-          " and released on failure or eviction") {
+TEST_CASE("FP-35: device and host memory are reserved at placement and "
+          "released on failure or eviction") {
   auto view = hosts_with_devices(2, 1);
   auto& h2 = view.nodes["h2"];
   h2.cache_memory = 250; // one bundle of 200 bytes
@@ -116,8 +116,9 @@ TEST_CASE("FP-35: device and host memory are reserved when a device is chosen,"
   device_capacity room{view, {}};
   CHECK(places_of("two_stage", room, {{&group, 0, 1}, {&other, 0, 1}}).size()
         == 1); // no host memory for both
-  CHECK(places_of("two_stage", room, {{&group, 0, 2}}).size() == 1); // units
-  // A reservation that ends gives everything back.
+  // the limit is the units
+  CHECK(places_of("two_stage", room, {{&group, 0, 2}}).size() == 1);
+  // A reservation that ends releases all its resources.
   CHECK(room == device_capacity{view, {}});
   h2.replicas.push_back(
     replica_on(group, h2, "gpu0", 1, replica_condition::starting));
@@ -135,15 +136,16 @@ TEST_CASE("FP-35: device and host memory are reserved when a device is chosen,"
   CHECK(places_of("two_stage", room, {{&other, 0, 1}}).size() == 1);
 }
 
-TEST_CASE("FP-36: all replicas of one scale-up are placed in one decision,"
-          " groups of one model together") {
+TEST_CASE("FP-36: the replicas of a scale-up are placed in one decision with "
+          "all groups of the model") {
   auto view = hosts_with_devices(4, 2);
   auto first = group_of("m", {0, 1}), second = group_of("m", {1, 2});
   device_capacity room{view, {}};
-  // Hosts that the first group primes are no hosts that have the model.
+  // A host that the first group is placed on does not count as having the
+  // model.
   CHECK(places_of("two_stage", room, {{&first, 0, 2}, {&second, 0, 2}})
         == names{"h1/gpu0", "h2/gpu0", "h3/gpu0", "h4/gpu0"});
-  // One after the other they would be: the second would join the first's hosts.
+  // In two decisions the second group would join the hosts of the first.
   capacity_reservation trial{room};
   auto policy = make_placement_policy({"two_stage", {}});
   std::array one{placement_request{&first, 0, 2}};
@@ -152,9 +154,8 @@ TEST_CASE("FP-36: all replicas of one scale-up are placed in one decision,"
         == names{"h1/gpu1", "h2/gpu1"});
 }
 
-TEST_CASE("FP-31: each placement policy places whole and partitioned replicas"
-          " of one model side by side, and no stages on one device while"
-          " another is idle") {
+TEST_CASE("FP-31: each placement policy places whole and partitioned replicas "
+          "side by side and uses idle devices first") {
   for (auto& policy : placement_policies())
     for (uint64_t seed = 1; seed <= 100; ++seed) {
       CAPTURE(policy.name);

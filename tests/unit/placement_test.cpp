@@ -8,7 +8,7 @@
 using namespace millrace;
 using namespace millrace::test::views;
 
-TEST_CASE("placement: missing replicas go to the emptiest devices") {
+TEST_CASE("placement: missing replicas are placed on the emptiest devices") {
   auto view = workers(3);
   auto plan = settle(view, {want(3)});
   REQUIRE(plan.deploy.size() == 3);
@@ -18,8 +18,8 @@ TEST_CASE("placement: missing replicas go to the emptiest devices") {
   CHECK(settle(view, {want(3)}).deploy.empty());
 }
 
-TEST_CASE("placement: surplus replicas go, from where there are most, newest"
-          " first") {
+TEST_CASE("placement: surplus replicas are evicted from the fullest device "
+          "with the newest first") {
   auto view = workers(2);
   settle(view, {want(3)});
   auto plan = settle(view, {want(1)});
@@ -28,8 +28,7 @@ TEST_CASE("placement: surplus replicas go, from where there are most, newest"
   CHECK(plan.evict[1].replica == "m.1.2");
 }
 
-TEST_CASE("placement: replicas that would fall together are spread when a node"
-          " comes") {
+TEST_CASE("placement: replicas on one node are spread when a node joins") {
   auto view = workers(1);
   settle(view, {want(2)});
   view.nodes["w2"] = workers(2).nodes["w2"];
@@ -53,25 +52,25 @@ TEST_CASE("placement: a surplus replica serves until enough others are ready") {
   auto& fresh = view.nodes["w2"].replicas.at(0).state;
   fresh = replica_condition::starting;
   CHECK(settle(view, {want(2)}).evict.empty());
-  SUBCASE("one that it goes for") {
+  SUBCASE("the new replica is ready") {
     fresh = replica_condition::ready;
     auto plan = settle(view, {want(2)});
     REQUIRE(plan.evict.size() == 1);
     CHECK(plan.evict[0].node == "w1");
   }
-  SUBCASE("and what is not ready goes first") {
+  SUBCASE("a replica that is not ready is evicted first") {
     CHECK(settle(view, {want(1)}).evict.size() == 2);
     CHECK(view.nodes["w1"].replicas.size() == 1);
   }
 }
 
-TEST_CASE("placement: a model nobody wants any more goes") {
+TEST_CASE("placement: an unwanted model is evicted") {
   auto view = workers(1);
   settle(view, {want(1)});
   CHECK(settle(view, {}).evict.size() == 1);
 }
 
-TEST_CASE("placement: a new version is ready before the old one goes") {
+TEST_CASE("placement: a new version is ready before the old one is evicted") {
   auto view = workers(2, {1, 2});
   settle(view, {want(1, "1")});
   auto first = settle(view, {want(1, "2")});
@@ -82,8 +81,8 @@ TEST_CASE("placement: a new version is ready before the old one goes") {
   CHECK(second.evict[0].replica == "m.1.1");
 }
 
-TEST_CASE("placement: a replica with another policy is adjusted, and one loaded"
-          " for fewer rows than a batch is replaced") {
+TEST_CASE("placement: a new batch size adjusts a replica and one beyond its "
+          "loaded rows replaces it") {
   auto view = workers(1);
   settle(view, {want(1)});
   auto other = want(1);
@@ -105,7 +104,8 @@ TEST_CASE("placement: a replica with another policy is adjusted, and one loaded"
   CHECK(is_idle(settle(view, {other})));
 }
 
-TEST_CASE("placement: a draining node gets nothing and counts for nothing") {
+TEST_CASE(
+  "placement: a draining node gets no replicas and its replicas do not count") {
   auto view = workers(2);
   settle(view, {want(2)});
   view.nodes["w1"].draining = true;
@@ -115,7 +115,8 @@ TEST_CASE("placement: a draining node gets nothing and counts for nothing") {
   CHECK(plan.deploy[0].replica == "m.1.3");
 }
 
-TEST_CASE("placement: a device without room gets nothing, and why is said") {
+TEST_CASE("placement: a device without room gets no replica and a note gives "
+          "the reason") {
   auto view = workers(1);
   view.nodes["w1"].devices[0].memory = {150};
   auto plan = settle(view, {want(2)});
@@ -124,7 +125,7 @@ TEST_CASE("placement: a device without room gets nothing, and why is said") {
         == "no device has room (asked 100 B, free 50 B at most, on w1/cpu0)");
 }
 
-TEST_CASE("I12: a replica that starts or drains takes its memory") {
+TEST_CASE("I12: a replica that starts or drains counts with its memory") {
   auto view = workers(1);
   view.nodes["w1"].devices[0].memory = {150};
   REQUIRE(settle(view, {want(1)}).deploy.size() == 1);
@@ -132,14 +133,14 @@ TEST_CASE("I12: a replica that starts or drains takes its memory") {
        {replica_condition::starting, replica_condition::draining}) {
     auto& there = view.nodes["w1"].replicas[0];
     there.state = state;
-    there.memory = 0; // it does not know yet
+    there.memory = 0; // not known yet
     CHECK(reconcile(view, {want(2)}).deploy.empty());
   }
   view.nodes["w1"].replicas[0].state = replica_condition::failed;
   CHECK(reconcile(view, {want(1)}).deploy.size() == 1);
 }
 
-TEST_CASE("placement: without a bundle of the version nothing is placed") {
+TEST_CASE("placement: a model without a bundle of its version is not placed") {
   auto view = workers(1);
   auto plan = reconcile(view, {want(1, "9")});
   CHECK(plan.deploy.empty());
@@ -147,17 +148,18 @@ TEST_CASE("placement: without a bundle of the version nothing is placed") {
         == "no node has a bundle of version '9'; there is 1 (default)");
   auto other = want(1);
   other.model = "typo";
-  CHECK(reconcile(view, {other}).notes["typo"] == "no node has a bundle of it");
-  CHECK(reconcile(workers(0), {want(1)}).notes["m"] == "no worker is there");
+  CHECK(reconcile(view, {other}).notes["typo"]
+        == "no node has a bundle of the model");
+  CHECK(reconcile(workers(0), {want(1)}).notes["m"] == "no worker has joined");
 }
 
-TEST_CASE("placement: thousands of replicas are planned in one go") {
+TEST_CASE("placement: thousands of replicas are planned in one decision") {
   auto plan = reconcile(workers(2), {want(10'000)});
   CHECK(plan.deploy.size() == 10'000);
   CHECK(plan.deploy.back().replica == "m.1.10000");
 }
 
-TEST_CASE("placement: a wish for a device is an id or a kind") {
+TEST_CASE("placement: the device of a model is an id or a kind") {
   auto view = workers(2);
   view.nodes["w2"].devices[0] = {"gpu0", "v100", 1, {}};
   for (auto wish : {"gpu0", "v100"}) {
@@ -169,28 +171,28 @@ TEST_CASE("placement: a wish for a device is an id or a kind") {
   }
 }
 
-TEST_CASE("placement: no replica gets a number that another has had") {
+TEST_CASE("placement: the number of a replica is never reused") {
   auto view = with_memory(2, 1000);
   auto first = carry_out(view, {want(2)});
   REQUIRE(first.deploy.size() == 2);
   for (auto& x : first.deploy)
     view.numbers.add(x.replica);
-  view.nodes["w1"].replicas.clear(); // lost, and forgotten
+  view.nodes["w1"].replicas.clear(); // lost and forgotten
   auto second = carry_out(view, {want(2)});
   REQUIRE(second.deploy.size() == 1);
   CHECK(second.deploy[0].replica == "m.1.3");
   CHECK(number_of("m.1.3") == 3);
 }
 
-TEST_CASE("placement: a plan says why a model cannot be served") {
+TEST_CASE("placement: a plan gives the reason why a model cannot be served") {
   auto view = with_memory(1, 1000);
   auto plan = reconcile(view, {in_parts(99)});
   CHECK(plan.serve.size() == 1);
   CHECK(plan.notes["m"] == "it has 12 layers, and cannot be cut into 99 parts");
 }
 
-TEST_CASE("placement: copies beyond those that are wanted make way for a model"
-          " that has none") {
+TEST_CASE(
+  "placement: surplus copies are evicted for a model without any copy") {
   auto view = with_memory(2, 150);
   for (auto& [name, node] : view.nodes) {
     node.models.push_back(node.models[0]);
@@ -215,7 +217,7 @@ TEST_CASE("placement: copies beyond those that are wanted make way for a model"
   CHECK(count_copies(view, wanted).ready == 1);
 }
 
-TEST_CASE("FP-37: a worker that can get a bundle from another may serve it") {
+TEST_CASE("FP-37: a worker that can fetch a bundle from another may serve it") {
   auto view = workers(2);
   view.nodes["w2"].models.clear();
   auto placed = [&] {
@@ -227,7 +229,8 @@ TEST_CASE("FP-37: a worker that can get a bundle from another may serve it") {
   CHECK(placed() == std::map<std::string, size_t>{{"w1", 2}});
   view.nodes["w2"].fetches = true;
   CHECK(placed()
-        == std::map<std::string, size_t>{{"w1", 2}}); // it cannot travel
+        // the bundle has no content id, so it cannot be fetched
+        == std::map<std::string, size_t>{{"w1", 2}});
   view.nodes["w1"].models[0].content = "c0ffee";
   CHECK(placed() == std::map<std::string, size_t>{{"w1", 1}, {"w2", 1}});
   for (auto& x : reconcile(view, {want(2)}).deploy) {
@@ -238,7 +241,8 @@ TEST_CASE("FP-37: a worker that can get a bundle from another may serve it") {
 
 namespace {
 
-/// A model of which nothing is on any disk: w1 and w2 have kept these versions.
+/// A cluster without the model on any disk: w1 and w2 have these versions in
+/// the disk cache.
 cluster_view kept_only(std::vector<uint64_t> versions) {
   auto view = workers(3, std::move(versions));
   for (auto& [name, node] : view.nodes) {
@@ -257,8 +261,8 @@ uint64_t version_of(const cluster_view& view, const std::string& asked = "") {
 
 } // namespace
 
-TEST_CASE("I19, FP-41: what no disk has any more is served from what hosts have"
-          " kept, and travels from there") {
+TEST_CASE("I19, FP-41: a model that is on no disk is served from disk caches "
+          "and fetched from there") {
   auto view = kept_only({1});
   auto plan = reconcile(view, {want(3)});
   REQUIRE(plan.deploy.size() == 3);
@@ -267,8 +271,8 @@ TEST_CASE("I19, FP-41: what no disk has any more is served from what hosts have"
   CHECK(plan.notes.empty());
 }
 
-TEST_CASE("QU-43: what is on a disk is meant, and not what others have kept of"
-          " it from before") {
+TEST_CASE(
+  "QU-43: a content on a disk precedes an older content in disk caches") {
   auto view = workers(3);
   for (auto& [name, node] : view.nodes)
     node.fetches = true;
@@ -282,29 +286,29 @@ TEST_CASE("QU-43: what is on a disk is meant, and not what others have kept of"
     CHECK(x.content == "now");
 }
 
-TEST_CASE("placement: of what is kept the version counts that serves, or else"
-          " the newest, on a disk that one does") {
+TEST_CASE("placement: among cached versions the serving one is used or else "
+          "the newest and a version on a disk precedes both") {
   auto view = kept_only({1, 2});
   CHECK(version_of(view) == 2);
   CHECK(version_of(view, "1") == 1);
   CHECK(version_of(view, "3") == 0);
-  CHECK(version_of(view, "canary") == 0); // nobody knows which that is
+  CHECK(version_of(view, "canary") == 0); // the alias is unknown
   carry_out(view, {want(1, "1")});
   CHECK(version_of(view) == 1);
   auto on_disk = view.nodes["w1"].kept.back();
   REQUIRE(on_disk.version == 2);
   view.nodes["w3"].models = {on_disk};
   CHECK(version_of(view) == 2);
-  CHECK(version_of(view, "1") == 0); // somebody has taken that away
+  CHECK(version_of(view, "1") == 0); // version 1 was removed from the disks
 }
 
-TEST_CASE("placement: a replica is ready before it is warm where nothing else"
-          " serves, and only there") {
+TEST_CASE(
+  "placement: a replica skips its warm-up only if no other replica serves") {
   auto view = workers(2, {1, 2});
   auto first = carry_out(view, {want(2, "1")}, replica_condition::starting);
   REQUIRE(first.deploy.size() == 2);
   CHECK(first.deploy[0].skip_warm_up);
-  CHECK_FALSE(first.deploy[1].skip_warm_up); // that one will serve
+  CHECK_FALSE(first.deploy[1].skip_warm_up); // the first replica will serve
   auto early = carry_out(view, {want(3, "1")}, replica_condition::starting);
   REQUIRE(early.deploy.size() == 1);
   CHECK_FALSE(early.deploy[0].skip_warm_up);
@@ -317,8 +321,8 @@ TEST_CASE("placement: a replica is ready before it is warm where nothing else"
   CHECK_FALSE(other.deploy[0].skip_warm_up); // the old version serves meanwhile
 }
 
-TEST_CASE("placement: what others are to give goes where there is memory for"
-          " it") {
+TEST_CASE(
+  "placement: a bundle to be fetched goes only to nodes with memory for it") {
   auto view = workers(4);
   for (auto& [name, node] : view.nodes) {
     node.fetches = true;
@@ -330,8 +334,8 @@ TEST_CASE("placement: what others are to give goes where there is memory for"
   other.model = other.content = "other";
   view.nodes["w1"].models.push_back(other);
   view.nodes["w1"].devices.clear();
-  view.nodes["w2"].cache_memory = 99;  // of 100
-  view.nodes["w3"].cache_memory = 150; // one of the two
+  view.nodes["w2"].cache_memory = 99;  // 100 are needed
+  view.nodes["w3"].cache_memory = 150; // room for one of the two
   view.nodes["w4"].cache_memory = 200;
   auto of_other = want(2);
   of_other.model = "other";
@@ -342,7 +346,7 @@ TEST_CASE("placement: what others are to give goes where there is memory for"
   CHECK(there
         == std::multiset<std::string>{"m on w3", "m on w4", "other on w4",
                                       "other on w4"});
-  // One that is there is shared.
+  // A bundle that is present is shared.
   plan = settle(view, {want(4), of_other});
   CHECK(plan.deploy.size() == 2);
   for (auto& node : {"w3", "w4"})
@@ -353,16 +357,16 @@ TEST_CASE("placement: what others are to give goes where there is memory for"
   plan = reconcile(view, {want(1)});
   CHECK(plan.deploy.empty());
   CHECK(plan.notes["m"]
-        == "no node has memory for the 100 B that others are to give it:"
-           " they have 99 B at most");
-  // Nor where something else is in use.
+        == "no node has memory to fetch the 100 B of the bundle: nodes have"
+           " 99 B at most");
+  // A node whose memory is in use is not eligible either.
   view.nodes["w4"].cache_memory = 150;
   view.nodes["w4"].held = {{"of its own", 100, false, true}};
   CHECK(reconcile(view, {want(1)}).deploy.empty());
   view.nodes["w4"].held[0].last = false;
   CHECK(reconcile(view, {want(1)}).deploy.size() == 1);
   view.nodes["w4"].cache_memory = 99;
-  // What it has got once it need not get again.
+  // A bundle in the disk cache needs no fetch.
   view.nodes["w4"].kept = {view.nodes["w1"].models[0]};
   plan = reconcile(view, {want(1)});
   REQUIRE(plan.deploy.size() == 1);
@@ -371,8 +375,9 @@ TEST_CASE("placement: what others are to give goes where there is memory for"
 
 namespace {
 
-/// One that has models m, in parts that become whole replicas, and n, and three
-/// workers with memory for one of the two, each with a whole replica of m.
+/// A node with the bundles of models m, in parts that become whole replicas,
+/// and n. Three workers have memory for one of the two, and each has a whole
+/// replica of m.
 cluster_view full_of_spares() {
   auto out = with_memory(4, 1000);
   auto& source = out.nodes["w1"];
@@ -398,8 +403,8 @@ cluster_view full_of_spares() {
 
 } // namespace
 
-TEST_CASE("placement: spare replicas make way for what their memory is needed"
-          " for, and nothing more goes while they do") {
+TEST_CASE("placement: spare replicas are evicted for another model and no "
+          "further ones while they drain") {
   auto view = full_of_spares();
   auto n = want(1);
   n.model = "n";
@@ -411,7 +416,7 @@ TEST_CASE("placement: spare replicas make way for what their memory is needed"
   REQUIRE(node.replicas.size() == 1);
   node.replicas[0].state = replica_condition::draining;
   plan = reconcile(view, wanted);
-  CHECK(is_idle(plan)); // it holds its memory still
+  CHECK(is_idle(plan)); // it still holds its memory
   node.replicas.clear();
   node.held[0].used = false;
   plan = reconcile(view, wanted);
@@ -421,7 +426,8 @@ TEST_CASE("placement: spare replicas make way for what their memory is needed"
   CHECK(plan.deploy[0].model == "n");
 }
 
-TEST_CASE("placement: no replica goes for memory that stays when it has gone") {
+TEST_CASE("placement: no replica is evicted for memory that its eviction does "
+          "not free") {
   auto view = full_of_spares();
   for (auto& [name, node] : view.nodes)
     for (auto& x : node.held)
@@ -430,5 +436,5 @@ TEST_CASE("placement: no replica goes for memory that stays when it has gone") {
   n.model = "n";
   auto plan = reconcile(view, {in_parts(3), n});
   CHECK(is_idle(plan));
-  CHECK(plan.notes["n"].starts_with("no node has memory for the 120 B"));
+  CHECK(plan.notes["n"].starts_with("no node has memory to fetch the 120 B"));
 }

@@ -8,8 +8,8 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("P15: a model that fails is tried again at once, then after pauses"
-          " that double to half a minute") {
+TEST_CASE("P15: a model that fails is tried again after pauses that double up "
+          "to 30 seconds") {
   quarantine x;
   auto when = at(0s);
   for (auto pause : {100ms, 1000ms, 2000ms, 4000ms, 8000ms, 16'000ms, 30'000ms,
@@ -30,12 +30,13 @@ TEST_CASE("P15: three failures within a minute put a model in quarantine") {
   CHECK(x.is_in_force());
 }
 
-TEST_CASE("P15: the time in which replicas tried to start counts for none") {
+TEST_CASE(
+  "P15: the time of failed load attempts does not count towards the minute") {
   quarantine x;
   auto when = at(0s);
   for (int i = 0; i < 3; ++i) {
     CHECK_FALSE(x.is_in_force());
-    when += 61s; // each tries for a minute
+    when += 61s; // each attempt takes a minute
     x.on_failure(when, 61s);
     when = x.again();
   }
@@ -50,7 +51,7 @@ TEST_CASE("P15: failures within a pause count as one") {
   CHECK(x.again() == at(100ms));
 }
 
-TEST_CASE("P15: what has not failed for a minute is as good as any") {
+TEST_CASE("P15: a model without a failure for a minute leaves quarantine") {
   quarantine x;
   for (auto when : {0s, 1s, 3s})
     x.on_failure(at(when));
@@ -62,7 +63,7 @@ TEST_CASE("P15: what has not failed for a minute is as good as any") {
   CHECK_FALSE(x.is_in_force());
 }
 
-TEST_CASE("P15: inputs on the poison list are known again, and no others") {
+TEST_CASE("P15: only inputs on the poison list are recognised") {
   poison_list x;
   tensor_list bad{floats({2, 4})}, twin{floats({2, 4})};
   auto good = bad;
@@ -77,7 +78,7 @@ TEST_CASE("P15: inputs on the poison list are known again, and no others") {
   CHECK_FALSE(x.contains(bad));
 }
 
-TEST_CASE("P15: inputs that differ in the middle only are told apart") {
+TEST_CASE("P15: inputs that differ only in the middle are distinct") {
   poison_list x;
   std::vector<float> numbers(1000);
   auto tensor_of = [&] {
@@ -88,7 +89,7 @@ TEST_CASE("P15: inputs that differ in the middle only are told apart") {
   CHECK_FALSE(x.contains(tensor_of()));
 }
 
-TEST_CASE("P15: the poison list keeps the newest") {
+TEST_CASE("P15: the poison list keeps the newest inputs") {
   poison_list x{3};
   for (int i = 0; i < 5; ++i)
     x.add({floats({4}, static_cast<float>(i))});

@@ -7,7 +7,7 @@ using namespace millrace;
 
 namespace {
 
-/// A scenario with one pool; the text follows its hosts.
+/// A scenario with one pool. `text` is appended to its hosts.
 result<loaded_scenario> read_pools(const std::string& text) {
   return parse_scenario(
     "hosts:\n"
@@ -27,7 +27,7 @@ const std::string owner = "scopes: {cluster: {pool: p}}\n";
 
 } // namespace
 
-TEST_CASE("pools: the hosts of a pool are its machines, at their price") {
+TEST_CASE("pools: the hosts of a pool are its machines at their price") {
   auto x = read_pools("pools: {p: {boot: 4s}}\n" + owner);
   REQUIRE(x);
   auto& pool = x->cluster.pools.at("p");
@@ -42,7 +42,7 @@ TEST_CASE("pools: the hosts of a pool are its machines, at their price") {
   CHECK(x->price.at("extra-2") == 5);
 }
 
-TEST_CASE("pools: errors name the key, the finding and the remedy") {
+TEST_CASE("pools: errors name the key and the finding and the remedy") {
   CHECK(why_refused(owner)
         == "s.yaml:4: hosts[2].pool: there is no pool 'p' (expected it under"
            " 'pools')\n"
@@ -64,19 +64,20 @@ TEST_CASE("pools: errors name the key, the finding and the remedy") {
            " already (expected one owner)");
 }
 
-TEST_CASE("pools: hosts of a pool are workers, and one group of them") {
+TEST_CASE("pools: hosts of a pool are workers of one group") {
   auto text =
     why_refused("  - {name: other, roles: [worker, gateway], pool: p}\n"
                 "pools: {p: {}}\n"
                 + owner);
-  CHECK(text.find("hosts[3].pool: hosts of a pool come and go (expected roles:"
-                  " [worker])")
-        != std::string::npos);
+  CHECK(
+    text.find("hosts[3].pool: hosts of a pool start and stop (expected roles:"
+              " [worker])")
+    != std::string::npos);
   CHECK(text.find("pool 'p' has the hosts 'extra' already")
         != std::string::npos);
 }
 
-TEST_CASE("pools: a live cluster has none") {
+TEST_CASE("pools: a pool in a live cluster is refused") {
   auto x = parse_config("nodes:\n"
                         "  a: {roles: [gateway, controller], clients:"
                         " 'tcp://127.0.0.1:*'}\n"

@@ -52,8 +52,8 @@ TEST_CASE("QU-09: Erlang C and the printed equation 1 give the table of the"
   }
 }
 
-TEST_CASE("queueing: a station without capacity has the delay of its queue, at"
-          " least what it is told") {
+TEST_CASE("queueing: a station without capacity has the delay of its queue and "
+          "at least the given delay") {
   auto full = station_of(20, 5, 4);
   full.waiting = 40;
   for (auto by : {delay_formula::erlang_c, delay_formula::allen_cunneen,
@@ -74,7 +74,7 @@ TEST_CASE("queueing: Allen and Cunneen scale the wait by both variations") {
         == doctest::Approx(8 * wait + 0.2));
 }
 
-TEST_CASE("queueing: the fewest servers within a target") {
+TEST_CASE("queueing: servers_for gives the fewest servers within a target") {
   auto x = station_of(100, 58.394, 1);
   CHECK(servers_for(x, delay_formula::erlang_c, 0.065, 100) == 2);
   CHECK(servers_for(x, delay_formula::erlang_c, 0.064, 100) == 3);
@@ -83,7 +83,7 @@ TEST_CASE("queueing: the fewest servers within a target") {
   CHECK(servers_for(x, delay_formula::erlang_c, 1, 100) == 1);
 }
 
-TEST_CASE("forecast: each method on a series, and its error") {
+TEST_CASE("forecast: each method predicts a series and has an error") {
   const std::vector<double> series{10, 20, 30, 40};
   forecast_options by;
   by.method = forecast_method::last;

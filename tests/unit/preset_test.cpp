@@ -33,22 +33,22 @@ result<loaded_scenario> read(const std::string& preset,
 
 } // namespace
 
-TEST_CASE("preset: its values stand where the file has none") {
+TEST_CASE("preset: its values hold where the file has none") {
   auto x = read("flashpoint");
   REQUIRE(x);
   CHECK(x->cluster.placement.policy == "two_stage");
   CHECK(x->spec.models[0].scaling.parts == growth::automatic);
   auto& devices = x->spec.hosts[1].devices;
   CHECK(devices[0].emulate.attach == attach_mode::host);
-  CHECK(devices[1].emulate.attach == attach_mode::never); // the file's own
+  CHECK(devices[1].emulate.attach == attach_mode::never); // from the file
   auto y = read("bl");
   REQUIRE(y);
   CHECK(y->cluster.bulk.topology == bulk_topology::stores);
   CHECK(y->cluster.nodes.at("gpu-1").cache.evict == eviction::unused);
 }
 
-TEST_CASE("preset: a value that is set at the call stands before its own, and"
-          " the preset may be set at the call") {
+TEST_CASE(
+  "preset: a --set value precedes the preset and may choose the preset") {
   auto x = read("flashpoint", {"placement.policy=pack"});
   REQUIRE(x);
   CHECK(x->cluster.placement.policy == "pack");
@@ -57,8 +57,8 @@ TEST_CASE("preset: a value that is set at the call stands before its own, and"
   CHECK(y->cluster.placement.policy == "least_loaded");
 }
 
-TEST_CASE("preset: an unknown name is refused with the names that there are,"
-          " and a wrong value with the preset") {
+TEST_CASE("preset: an unknown name is refused with the known names and a wrong "
+          "value with the preset") {
   auto x = read("flashpint");
   REQUIRE(!x);
   CHECK(x.failure().text.find("bl, flashpoint, gpu-faas") != std::string::npos);
@@ -73,7 +73,7 @@ TEST_CASE("preset: an unknown name is refused with the names that there are,"
   CHECK(y.failure().text.find("preset mine: bulk.topology") == 0);
 }
 
-TEST_CASE("preset: each preset of the project is read") {
+TEST_CASE("preset: each preset of the project is valid") {
   auto names = preset_names();
   CHECK(names == std::vector<std::string>{"bl", "flashpoint", "gpu-faas"});
   for (auto& name : names) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include "models/partition/profile_remarks.hpp"
 #include "models/profile_book.hpp"
-#include "models/profile_remarks.hpp"
 #include "runtime/bytes.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("profile: between measured batches the line, beyond them its"
-          " prolongation") {
+TEST_CASE("profile: times are linear between measured batches and extrapolated "
+          "beyond them") {
   profile p;
   p.points.push_back({"cpu", 1, {}, {{"execute_seconds", 1}}});
   p.points.push_back({"cpu", 5, {}, {{"execute_seconds", 3}}});
@@ -25,9 +25,8 @@ TEST_CASE("profile: between measured batches the line, beyond them its"
   CHECK(curve_of(p, "memory_bytes", "cpu").empty());
 }
 
-TEST_CASE(
-  "profile: of one size alone each row takes as long, in parts as in the"
-  " whole") {
+TEST_CASE("profile: with one measured size each row takes the same time in "
+          "parts as in the whole") {
   profile p;
   p.points.push_back(
     {"d", 2, {}, {{"execute_seconds", 6}, {"load_seconds", 9}}});
@@ -42,12 +41,12 @@ TEST_CASE(
           == doctest::Approx(of(0, 3).at(rows)));
   }
   CHECK(curve_of(p, "load_seconds", "d").at(64) == 9);
-  // A bundle of other layers: as much as they are of all.
+  // A bundle of other layers: times are proportional to the share of layers.
   CHECK(of(0, 1, 6).at(2) == doctest::Approx(1));
   CHECK(of(1, 2, 2).at(2) == doctest::Approx(3));
 }
 
-TEST_CASE("profile: a file of several is read as well as that of one") {
+TEST_CASE("profile: a file of one profile and a file of several are read") {
   temporary_directory dir;
   auto read = [&](const std::string& text) {
     auto path = dir.path() + "/p.yaml";
@@ -78,7 +77,7 @@ TEST_CASE("profile: a file of several is read as well as that of one") {
 
 namespace {
 
-/// Of a model on one kind of device; a whole run takes that.
+/// The profile of a model on one kind of device. A whole run takes `seconds`.
 profile of_layers(const std::string& model, const std::string& layers,
                   const std::string& device, double seconds) {
   return {model, {{device, 1, {}, {{"execute_seconds", seconds}}}}, layers, {}};
@@ -86,9 +85,8 @@ profile of_layers(const std::string& model, const std::string& layers,
 
 } // namespace
 
-TEST_CASE(
-  "profile_book: a model is found by its layers, then by those that were"
-  " measured, then as any") {
+TEST_CASE("profile_book: a model is found by its layers or else by measured "
+          "layers or else by name") {
   profile_book book{
     {of_layers("m", "aaa1", "cpu", 1), of_layers("m", "aab2", "cpu", 2),
      of_layers("m", "", "cpu", 3), of_layers("m", "", "v100", 4),
@@ -107,7 +105,7 @@ TEST_CASE(
   for (auto unclear : {"", "aa", "zzz"})
     CHECK(book.find("m", unclear).failure().text
           == "model 'm' has two kinds of layers on 'cpu', aaa1 and aab2;"
-             " expected to be told which");
+             " expected a choice of one");
   CHECK(book.find("o").failure().text == "no model 'o'; there is m, n");
   auto nothing = profile_book{{{"o", {}, {}, {}}}}.find("o");
   REQUIRE(nothing); // a simulated model without times
@@ -130,8 +128,7 @@ TEST_CASE("profile: of a file with two kinds of layers one is chosen") {
         == path + ": no layers 'c' of model 'm'; there is aaa1, bbb2");
 }
 
-TEST_CASE("profile: what is odd about one is said, and nothing about one that"
-          " is as it should be") {
+TEST_CASE("profile: remarks name each anomaly and a normal profile has none") {
   profile p{"m", {}};
   auto add = [&](std::map<std::string, double> dimensions,
                  std::map<std::string, double> metrics) {
@@ -148,11 +145,11 @@ TEST_CASE("profile: what is odd about one is said, and nothing about one that"
   };
   add({}, {{"execute_seconds", 3}, {"load_seconds", 1}});
   CHECK(remarks() == "");
-  SUBCASE("a metric that nothing reads") {
+  SUBCASE("a metric that no code reads") {
     add({}, {{"execute_secs", 3}});
     CHECK(says("nothing reads 'execute_secs'"));
   }
-  SUBCASE("a value that is there twice") {
+  SUBCASE("a duplicate value") {
     add({}, {{"execute_seconds", 4}});
     CHECK(says("execute_seconds on 'd' with batch 1 is there twice; the first"
                " counts"));
@@ -161,21 +158,21 @@ TEST_CASE("profile: what is odd about one is said, and nothing about one that"
     add({{"layer", 0}}, {{"execute_seconds", 1}, {"parameter_bytes", 9}});
     add({{"layer", 1}}, {{"execute_seconds", 2}});
     CHECK(remarks()
-          == "without output_bytes on 'd' plans take what passes between parts"
-             " for nothing\n");
+          == "without output_bytes on 'd' plans count transfers between parts"
+             " as 0\n");
   }
-  SUBCASE("layers that take far less than all together") {
+  SUBCASE("layers that take far less than the whole") {
     add({{"layer", 0}},
         {{"execute_seconds", 1}, {"parameter_bytes", 9}, {"output_bytes", 9}});
     CHECK(says("its layers take 1 s of the 3 s that all take on 'd'"));
   }
-  SUBCASE("a device on which nothing is known to run") {
+  SUBCASE("a device without execution times") {
     p.points.push_back({"e", 1, {}, {{"load_seconds", 1}}});
     CHECK(says("without execute_seconds on 'e'"));
   }
 }
 
-TEST_CASE("profile: a small number is one to who reads YAML 1.1, as well") {
+TEST_CASE("profile: a small number is also valid in YAML 1.1") {
   profile p{"m", {{"d", 1, {}, {{"execute_seconds", 7e-5}}}}};
   CHECK(print_profiles({p}).find("7.0e-05") != std::string::npos);
 }

@@ -11,7 +11,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Stages of 20, 60 and 20 ms, one replica each, as cluster state shows them.
+/// Stages of 20, 60 and 20 ms with one replica each, as in cluster state.
 struct three_stages : one_model {
   explicit three_stages(option_texts options = {})
     : one_model("quart", std::move(options)) {
@@ -40,7 +40,7 @@ struct three_stages : one_model {
     return out;
   }
 
-  /// Replicas become ready as proposed.
+  /// Makes replicas ready as proposed.
   void obey() {
     for (size_t i = 0; i < 3; ++i)
       load.groups[i].ready = last.groups[i].count;
@@ -69,8 +69,8 @@ quart_stage stage_of(double service, double arrivals, uint64_t count) {
 
 } // namespace
 
-TEST_CASE("QU-11: each stage over its target is key and gets replicas, and no"
-          " other") {
+TEST_CASE("QU-11: each stage over its target is key and gets replicas and no "
+          "other stage does") {
   for (size_t slow = 0; slow < 3; ++slow) {
     CAPTURE(slow);
     three_stages x{{{"sizing", "largest_error"}}};
@@ -83,8 +83,8 @@ TEST_CASE("QU-11: each stage over its target is key and gets replicas, and no"
   }
 }
 
-TEST_CASE("QU-12: targets follow from the SLO by execution time, or are set by"
-          " stage") {
+TEST_CASE(
+  "QU-12: targets follow from the SLO by execution time or are set by stage") {
   three_stages x;
   x.counts_now();
   CHECK(x.last.stages.at("m")[0].target == doctest::Approx(0.08));
@@ -97,7 +97,7 @@ TEST_CASE("QU-12: targets follow from the SLO by execution time, or are set by"
                              {"quart", {{"targets", "20ms,x"}}, 1s, {}, {}}));
 }
 
-TEST_CASE("QU-13: the step is the sum of the three parts of the PID") {
+TEST_CASE("QU-13: the step is the sum of the three terms of the PID") {
   pid_state state;
   const pid_gains gains{2, 0.5, 0.25};
   CHECK(pid_step(gains, state, 1, 0.5, false)
@@ -124,14 +124,14 @@ TEST_CASE("QU-14: a stage over its target never loses replicas") {
   }
 }
 
-TEST_CASE("QU-15: the integral is frozen while replicas start or the limit is"
-          " reached") {
+TEST_CASE("QU-15: the integral is frozen while replicas start or the limit is "
+          "reached") {
   three_stages x;
   auto integral = [&] { return x.memory.values.at("m/1/integral"); };
   x.load.stages[1].wait = 2;
   x.counts_now();
   for (int i = 0; i < 60; ++i)
-    x.counts_now(); // nothing becomes ready
+    x.counts_now(); // no replica becomes ready
   CHECK(integral() == 0);
   x.settings.scaling.max = x.last.groups[1].count;
   x.obey();
@@ -143,8 +143,8 @@ TEST_CASE("QU-15: the integral is frozen while replicas start or the limit is"
   CHECK(integral() > 0);
 }
 
-TEST_CASE("QU-16: replicas of all stages stay within the total, and the largest"
-          " error comes first") {
+TEST_CASE("QU-16: replicas of all stages stay within the total and the largest "
+          "error comes first") {
   three_stages x{{{"sizing", "largest_error"}, {"total", "6"}}};
   x.load.stages[0].wait = 0.2; // error 1.75
   x.load.stages[1].wait = 1.5; // error 5
@@ -154,24 +154,25 @@ TEST_CASE("QU-16: replicas of all stages stay within the total, and the largest"
   for (auto& s : stages)
     s.congested = true;
   size_jointly(stages, {100, 9, 1, delay_formula::erlang_c});
-  // The narrowest first: 2 of 20 ms, 5 of 60 ms (83 a second), 2 of 20 ms.
+  // The tightest stage first: 2 of 20 ms, 5 of 60 ms (83 a second), 2 of 20 ms.
   CHECK(stages[0].wanted == 2);
   CHECK(stages[1].wanted == 5);
   CHECK(stages[2].wanted == 2);
 }
 
-TEST_CASE("QU-10: a stage without capacity is congested with an empty queue") {
+TEST_CASE(
+  "QU-10: a stage without capacity is congested even with an empty queue") {
   for (auto* delay : {"measured", "erlang_c", "allen_cunneen", "printed"}) {
     CAPTURE(delay);
     three_stages x{{{"delay", delay}, {"window", "60s"}}};
     x.load.seconds.assign(60, 0);
-    x.load.seconds[0] = x.load.seconds[1] = 20; // of 16.7
+    x.load.seconds[0] = x.load.seconds[1] = 20; // beyond the capacity of 16.7
     CHECK(x.counts_now()[1] > 1);
     CHECK(x.keys()[1]);
   }
 }
 
-TEST_CASE("QU-19: replicas that start are not ordered twice") {
+TEST_CASE("QU-19: replicas that start are not requested twice") {
   three_stages x;
   x.set_rate(30);
   auto first = x.counts_now();
@@ -180,7 +181,7 @@ TEST_CASE("QU-19: replicas that start are not ordered twice") {
     CHECK(x.counts_now() == first);
 }
 
-TEST_CASE("QU-18: a stage leaves the key stages after the quiet time") {
+TEST_CASE("QU-18: a stage stops being key after the quiet time") {
   three_stages x{{{"quiet", "4s"}}};
   x.load.stages[1].wait = 0.5;
   x.counts_now();
@@ -192,8 +193,8 @@ TEST_CASE("QU-18: a stage leaves the key stages after the quiet time") {
   }
 }
 
-TEST_CASE("QU-24: a stage keeps the mean of its count and its neighbours',"
-          " weighted by its CV") {
+TEST_CASE("QU-24: a stage keeps the mean of its count and its neighbours' "
+          "counts weighted by its CV") {
   std::vector<quart_stage> stages{stage_of(0.02, 1, 2), stage_of(0.02, 1, 8),
                                   stage_of(0.02, 1, 4)};
   CHECK(smoothed_count(stages, 1, 1) == doctest::Approx(0.5 * 8 + 0.5 * 3));
@@ -202,8 +203,8 @@ TEST_CASE("QU-24: a stage keeps the mean of its count and its neighbours',"
   CHECK(smoothed_count(stages, 2, 0) == doctest::Approx(8));
 }
 
-TEST_CASE("QU-26: no replica goes if its removal makes the predicted delay"
-          " exceed the target") {
+TEST_CASE("QU-26: no replica is removed if the predicted delay would exceed "
+          "the target") {
   for (auto rate : {10., 40., 70., 100.})
     for (auto* smoother : {"safe", "laplace"}) {
       CAPTURE(rate);
@@ -223,10 +224,10 @@ TEST_CASE("QU-26: no replica goes if its removal makes the predicted delay"
     }
 }
 
-TEST_CASE("QU-28: a count that was too small is not tried again at the same"
-          " load") {
+TEST_CASE(
+  "QU-28: a count that was too small is not tried again at the same load") {
   three_stages x{{{"smoother", "safe"}}};
-  x.load.stages[1].wait = 0.3; // although the formula finds one enough
+  x.load.stages[1].wait = 0.3; // although one suffices by the formula
   auto raised = x.counts_now()[1];
   CHECK(raised == 2);
   x.obey();
@@ -245,8 +246,8 @@ TEST_CASE("QU-65: counts start from the rate of arrivals") {
   CHECK(x.counts_now() == counts{2, 6, 2});
 }
 
-TEST_CASE("QU-66: stages behind a congested one are sized before their own"
-          " delay grows") {
+TEST_CASE("QU-66: stages behind a congested one are sized before their own "
+          "delay grows") {
   auto with_backlog = [](const char* sizing) {
     three_stages x{{{"sizing", sizing}}};
     x.load.stages[1].wait = 1;
@@ -270,7 +271,7 @@ TEST_CASE("QU-23: the CV of later stages is predicted without training") {
   CHECK(cvs[2] == cvs[1]);
 }
 
-TEST_CASE("quart: complete is refused, because parts are scaled") {
+TEST_CASE("quart: complete is refused because parts are scaled") {
   three_stages x;
   x.settings.complete = true;
   CHECK(x.ask().refused.at("m").find("complete") != std::string::npos);

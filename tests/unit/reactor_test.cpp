@@ -12,7 +12,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Says on which unit it ran.
+/// A job that records the execution unit it ran on.
 class job : public caf::resumable {
 public:
   resume_result resume(caf::execution_unit* on, size_t) override {
@@ -28,8 +28,7 @@ public:
 
 } // namespace
 
-TEST_CASE("reactor: what is left at its end, and what comes then, is run by"
-          " CAF's workers") {
+TEST_CASE("reactor: jobs left at its end and later jobs run on CAF's workers") {
   caf::actor_system_config config;
   caf::actor_system system{config};
   std::atomic<size_t> woken = 0;

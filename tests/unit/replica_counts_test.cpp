@@ -28,7 +28,7 @@ event_row logged(microseconds at, std::string what) {
   return x;
 }
 
-/// "at model wanted reserved ready" of each row, in seconds.
+/// "at model wanted reserved ready" of each row; the time is in seconds.
 std::vector<std::string> shown_counts(const record& run) {
   std::vector<std::string> out;
   for (auto& x : replica_counts(run))
@@ -40,8 +40,8 @@ std::vector<std::string> shown_counts(const record& run) {
 
 } // namespace
 
-TEST_CASE("replica counts: a replica is reserved from the decision and ready"
-          " from the end of the load") {
+TEST_CASE("replica counts: a replica is reserved from the decision and ready "
+          "from the end of the load") {
   record run;
   auto a = run.names.number_of("a");
   run.replicas = {counted_replica(a, 2s, 5s, 9s),
@@ -52,8 +52,8 @@ TEST_CASE("replica counts: a replica is reserved from the decision and ready"
                                     "6 a 0 1 1", "9 a 0 1 0", "12 a 0 1 1"});
 }
 
-TEST_CASE("replica counts: the decision of a scope is wanted, before it the"
-          " model's settings") {
+TEST_CASE("replica counts: the wanted number is the scope's decision or else "
+          "the model's setting") {
   record run;
   run.events = {
     logged(0s, "registry.changed model=a replicas=2 what=\"new\""),
@@ -66,8 +66,8 @@ TEST_CASE("replica counts: the decision of a scope is wanted, before it the"
                                     "7 a 0 0 0"});
 }
 
-TEST_CASE("summary: the busiest links stand first, those without bytes not at"
-          " all") {
+TEST_CASE("summary: the busiest links come first and links without bytes are "
+          "left out") {
   std::vector<link_use> all{{"w1 up", 10, 10, 100},
                             {"store up", 90, 80, 100},
                             {"w1 down", 0, 0, 100},
@@ -77,7 +77,7 @@ TEST_CASE("summary: the busiest links stand first, those without bytes not at"
   auto found = busiest_links(all);
   REQUIRE(found.size() == 10);
   CHECK(found[0].link == "front up");
-  CHECK(found[0].utilisation == 1); // small messages share nothing
+  CHECK(found[0].utilisation == 1); // small messages share no capacity
   CHECK(found[1].link == "store up");
   CHECK(found[1].bytes == 90);
   CHECK(found[1].utilisation == doctest::Approx(0.9));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t chunk_of_test = 64u << 20;
 
-/// A model of 40 GB in 5 layers, which is in the object store.
+/// A model of 40 GB in 5 layers that is in the object store.
 scenario large_model() {
   scenario out;
   out.chunk = {chunk_of_test};
@@ -22,7 +22,7 @@ scenario large_model() {
   return out;
 }
 
-/// A host that got the head of a bundle and has memory for its chunks.
+/// A host that received the head of a bundle and has memory for its chunks.
 bundle begin_on_a_host(simulator::contents& all, const bundle& from) {
   auto pieces = travelling::pieces_of(from);
   REQUIRE(pieces);
@@ -41,8 +41,8 @@ const_bytes chunk_in(const bundle& x, size_t chunk) {
 
 } // namespace
 
-TEST_CASE("contents without bytes: a model of 40 GB travels in 597 chunks and"
-          " has its weights where its layers say") {
+TEST_CASE("contents without bytes: a model of 40 GB is transferred in 597 "
+          "chunks with its weights at their layers' places") {
   auto what = large_model();
   simulator::contents all{what};
   auto whole = all.whole("large", 1);
@@ -58,8 +58,8 @@ TEST_CASE("contents without bytes: a model of 40 GB travels in 597 chunks and"
   CHECK(weight_bytes(host, 1, 2) == 8'000'000'000);
 }
 
-TEST_CASE("contents without bytes: a chunk of another place, of another content"
-          " or of other bytes is refused, and may come again") {
+TEST_CASE("contents without bytes: a chunk with a wrong place or content or "
+          "bytes is refused and may be sent again") {
   auto what = large_model();
   what.bundles["other"] = what.bundles["large"];
   simulator::contents all{what};
@@ -80,7 +80,7 @@ TEST_CASE("contents without bytes: a chunk of another place, of another content"
   CHECK_FALSE(file.put(0, chunk_in(*whole, 0).first(5)));
 }
 
-TEST_CASE("contents without bytes: layers need the chunks that they lie in") {
+TEST_CASE("contents without bytes: layers need the chunks that contain them") {
   auto what = large_model();
   simulator::contents all{what};
   auto whole = all.whole("large", 1);
@@ -90,8 +90,8 @@ TEST_CASE("contents without bytes: layers need the chunks that they lie in") {
   CHECK(ranges[1].size() == 120); // 8 GB
 }
 
-TEST_CASE("contents without bytes: a file of the object store is what the"
-          " bundle has") {
+TEST_CASE(
+  "contents without bytes: the files of the object store match the bundle") {
   auto what = large_model();
   what.bundles["local"] = simulated_model{};
   simulator::contents all{what};
@@ -106,8 +106,8 @@ TEST_CASE("contents without bytes: a file of the object store is what the"
     CHECK_FALSE(all.stored_file(path));
 }
 
-TEST_CASE("contents without bytes: a real host takes no bundle with chunks of"
-          " another size") {
+TEST_CASE("contents without bytes: a real host refuses a bundle with chunks of "
+          "another size") {
   auto what = large_model();
   simulator::contents all{what};
   auto whole = all.whole("large", 1);

@@ -28,7 +28,8 @@ replica_group group(const std::string& model, uint64_t count,
   return out;
 }
 
-/// What policy `fixed` wants of model m in a version, with such a rollout.
+/// The groups that policy `fixed` proposes for a version of model m, with
+/// `rollout`.
 wanted_groups in_version(const cluster_view& view, uint64_t replicas,
                          const std::string& version, rollout_settings rollout) {
   auto out = groups_for(view, want(replicas, version));
@@ -48,7 +49,7 @@ counted count_versions(const cluster_view& view) {
   return out;
 }
 
-/// A policy that maps everything to one device, whatever room that has.
+/// A policy that places all replicas on one device without a check for room.
 class careless_policy : public placement_policy {
 public:
   placement_map place(const cluster_snapshot&,
@@ -63,14 +64,14 @@ public:
 
 } // namespace
 
-TEST_CASE("placement: a higher priority comes first, then what each group"
-          " keeps at least, then the smallest fraction") {
+TEST_CASE("placement: a higher priority is placed first and then the minimum "
+          "of each group and then the smallest fraction") {
   auto a = group("a", 4), b = group("b", 2, 2), c = group("c", 2, 0, 1);
   std::vector<placement_request> wanted{{&a, 0, 4}, {&b, 0, 2}, {&c, 0, 2}};
   CHECK(placing_order(wanted) == std::vector<size_t>{2, 2, 1, 1, 0, 0, 0, 0});
   b.least = 0;
   CHECK(placing_order(wanted) == std::vector<size_t>{2, 2, 0, 1, 0, 0, 1, 0});
-  wanted[0] = {&a, 3, 1}; // three of four are there
+  wanted[0] = {&a, 3, 1}; // three of four are placed
   CHECK(placing_order(wanted) == std::vector<size_t>{2, 2, 1, 1, 0});
 }
 
@@ -89,8 +90,8 @@ TEST_CASE("placement: scarce room is shared by fraction") {
   CHECK(placed["n"] == 2);
 }
 
-TEST_CASE("placement: of a cut of which one part finds no room none is placed,"
-          " and the filter has a name") {
+TEST_CASE("placement: a cut with a part that finds no room is not placed and "
+          "the note names the filter") {
   auto view = with_memory(2, 45); // three parts of 40 bytes each
   auto plan = reconcile(view, {in_parts(3, false)});
   CHECK(plan.deploy.empty());
@@ -128,8 +129,8 @@ TEST_CASE("placement: the refusal names the filter that no device passed") {
   CHECK(refused_by(x) == "draining");
 }
 
-TEST_CASE("placement: a map that no device has room for is refused whole, and"
-          " what runs stays") {
+TEST_CASE("placement: a map beyond the room of a device is refused as a whole "
+          "and running replicas stay") {
   auto view = with_memory(2, 150);
   settle(view, {want(1)});
   auto plan = millrace::reconcile(view, {groups_for(view, want(3))},
@@ -139,8 +140,8 @@ TEST_CASE("placement: a map that no device has room for is refused whole, and"
         == 0);
 }
 
-TEST_CASE("placement: every registered policy keeps the contract of placement"
-          " policies") {
+TEST_CASE("placement: every registered policy keeps the contract of placement "
+          "policies") {
   for (auto& entry : placement_policies()) {
     CAPTURE(entry.name);
     auto policy = entry.make({});
@@ -186,8 +187,8 @@ TEST_CASE("placement: every registered policy keeps the contract of placement"
   }
 }
 
-TEST_CASE("rollout: replicas are replaced one at a time, and never fewer than"
-          " wanted are ready") {
+TEST_CASE("rollout: replicas are replaced one at a time with at least the "
+          "wanted number ready") {
   auto view = workers(4, {1, 2});
   settle(view, {want(4, "1")});
   uint64_t steps = 0;
@@ -205,7 +206,7 @@ TEST_CASE("rollout: replicas are replaced one at a time, and never fewer than"
   CHECK(count_versions(view).fresh == 4);
 }
 
-TEST_CASE("rollout: with a surge of two, two are replaced at a time") {
+TEST_CASE("rollout: with a surge of two two replicas are replaced at a time") {
   auto view = workers(4, {1, 2});
   settle(view, {want(4, "1")});
   auto plan = reconcile(view, std::vector{in_version(view, 4, "2", {2, 0})});
@@ -222,8 +223,8 @@ TEST_CASE("rollout: an old replica serves until a new one is ready") {
   CHECK(is_idle(reconcile(view, std::vector{wanted})));
 }
 
-TEST_CASE("rollout: without room beside the old replicas the plan is refused,"
-          " with the devices, or as many as allowed end first") {
+TEST_CASE("rollout: without room for new replicas the plan is refused unless "
+          "old ones may be unavailable") {
   auto view = with_memory(2, 120);
   for (auto& [name, node] : view.nodes) {
     node.models.push_back(node.models[0]);
@@ -247,8 +248,8 @@ TEST_CASE("rollout: without room beside the old replicas the plan is refused,"
   CHECK(reconcile(view, std::vector{kept}).evict.size() == 1);
 }
 
-TEST_CASE("rollout: a replica of an old version that does not serve yet goes"
-          " at once") {
+TEST_CASE("rollout: a replica of an old version that does not serve yet is "
+          "evicted at once") {
   auto view = workers(2, {1, 2});
   carry_out(view, {want(2, "1")}, replica_condition::starting);
   auto plan = reconcile(view, std::vector{in_version(view, 2, "2", {1, 0})});

@@ -22,7 +22,7 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("units: durations are read with their unit and nothing else") {
+TEST_CASE("units: durations are read only with their unit") {
   CHECK(*parse_duration("20ms") == 20ms);
   CHECK(*parse_duration("1.5s") == 1500ms);
   CHECK(*parse_duration("100us") == 100us);
@@ -44,13 +44,13 @@ TEST_CASE("units: sizes are decimal or binary") {
   CHECK_FALSE(parse_bytes("1 QiB"));
 }
 
-TEST_CASE("units: a refused quantity says what was found and an example") {
+TEST_CASE("units: a refused quantity is reported with an example") {
   auto x = parse_duration("soon");
   CHECK(x.failure().text
         == "'soon' does not begin with a number (expected like 20ms)");
 }
 
-TEST_CASE("units: values print in the unit a person would choose") {
+TEST_CASE("units: values are printed in a readable unit") {
   CHECK(format_duration(230us) == "230 us");
   CHECK(format_duration(12'500us) == "12.5 ms");
   CHECK(format_duration(3200ms) == "3.2 s");
@@ -62,7 +62,8 @@ TEST_CASE("units: values print in the unit a person would choose") {
   CHECK(format_bytes(1536) == "1.5 KiB");
 }
 
-TEST_CASE("name: only what is safe in a path, an address and a label") {
+TEST_CASE("name: a name has only characters that are safe in paths and "
+          "addresses and labels") {
   for (auto name : {"a", "digits-small", "v1.2_b", "0x"})
     CHECK(check_name("model", name));
   for (auto name :
@@ -74,13 +75,13 @@ TEST_CASE("name: only what is safe in a path, an address and a label") {
   CHECK_FALSE(check_name("model", std::string(65, 'a')));
 }
 
-TEST_CASE("text: what comes from outside is printed escaped and cut") {
+TEST_CASE("text: external text is printed escaped and truncated") {
   CHECK(shown("plain") == "'plain'");
   CHECK(shown(std::string{"a\n\x01\x00", 4}) == "'a\\x0a\\x01\\x00'");
   CHECK(shown("abcdef", 3) == "'abc...'");
 }
 
-TEST_CASE("text: a name is cut between characters") {
+TEST_CASE("text: a name is truncated between characters") {
   CHECK(first_of("abcdef", 3) == "abc");
   CHECK(first_of("abc", 3) == "abc");
   CHECK(first_of("a\u00e9b", 2) == "a");
@@ -88,7 +89,8 @@ TEST_CASE("text: a name is cut between characters") {
   CHECK(first_of("\u20ac", 2) == "");
 }
 
-TEST_CASE("text: a stranger's text does nothing to a terminal, and is UTF-8") {
+TEST_CASE(
+  "text: external text is printed as UTF-8 without control characters") {
   struct row {
     std::string text, printed;
   };
@@ -106,7 +108,7 @@ TEST_CASE("text: a stranger's text does nothing to a terminal, and is UTF-8") {
   }
 }
 
-TEST_CASE("random: a fork depends on seed and name, not on what was drawn") {
+TEST_CASE("random: a fork depends on seed and name and not on earlier draws") {
   random_stream a{7};
   auto before = a.fork("x").next();
   a.next();
@@ -124,7 +126,8 @@ TEST_CASE("random: below stays below and reaches every value") {
     CHECK(n > 50);
 }
 
-TEST_CASE("deadline_queue: gives what is due in order, ended or not") {
+TEST_CASE(
+  "deadline_queue: due entries are returned in order even if they have ended") {
   deadline_queue<int> q;
   q.push(at(3s), 3);
   q.push(at(1s), 1);
@@ -137,7 +140,7 @@ TEST_CASE("deadline_queue: gives what is due in order, ended or not") {
   CHECK(q.next_due() == at(3s));
 }
 
-TEST_CASE("deadline_queue: what has ended is swept out and memory is bounded") {
+TEST_CASE("deadline_queue: ended entries are swept out and memory is bounded") {
   deadline_queue<int> q;
   for (int i = 0; i < 100'000; ++i) {
     q.push(at(seconds{i}), i);
@@ -146,8 +149,8 @@ TEST_CASE("deadline_queue: what has ended is swept out and memory is bounded") {
   CHECK(q.size() <= 1026);
 }
 
-TEST_CASE("restart_budget: a crash is forgiven after the window, too many are"
-          " not") {
+TEST_CASE("restart_budget: a crash is forgiven after the window and too many "
+          "crashes are not") {
   restart_budget b{3, 60s};
   CHECK(b.on_crash(at(0s)) == microseconds{0});
   CHECK(b.on_crash(at(1s)) == microseconds{50ms});
@@ -156,7 +159,7 @@ TEST_CASE("restart_budget: a crash is forgiven after the window, too many are"
   CHECK(b.on_crash(at(200s)) == microseconds{0});
 }
 
-TEST_CASE("bytes: a file is replaced whole and mapped as it is") {
+TEST_CASE("bytes: a file is replaced as a whole and mapped unchanged") {
   temporary_directory dir;
   auto text = std::string{"hello"};
   REQUIRE(write_file(dir / "a", std::as_bytes(std::span{text})));
@@ -178,13 +181,13 @@ TEST_CASE("bytes: a slice keeps its owner alive") {
   CHECK(part.text() == "cde");
 }
 
-TEST_CASE("hash: SHA-256 of the standard's example") {
+TEST_CASE("hash: SHA-256 of the standard's example is correct") {
   auto x = shared_bytes::copy_of("abc");
   CHECK(sha256_hex(x.view())
         == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST_CASE("log: one line an event, values quoted where needed") {
+TEST_CASE("log: an event is one line with values quoted where needed") {
   std::string line;
   set_log_sink([&](log_level, std::string_view x) { line = x; });
   log_event(log_level::info, "bus", "peer_up",
@@ -193,7 +196,7 @@ TEST_CASE("log: one line an event, values quoted where needed") {
   CHECK(line == R"(bus.peer_up node=n1 why="two \"words\"" n=3)");
 }
 
-TEST_CASE("http_server: an address that makes no sense is refused by name") {
+TEST_CASE("http_server: an invalid address is refused by name") {
   for (auto address : {"nowhere", "127.0.0.1:99999", "127.0.0.1:", "[::1]:1"}) {
     CAPTURE(address);
     auto x = http_server::listen(address, {});
@@ -203,14 +206,14 @@ TEST_CASE("http_server: an address that makes no sense is refused by name") {
   }
 }
 
-TEST_CASE("number_in: a number from the first character to the last") {
+TEST_CASE("number_in: a number must span the whole text") {
   CHECK(number_in<int64_t>("-12") == -12);
   CHECK(number_in<double>("0.5") == 0.5);
   for (auto x : {"", "12x", " 12", "+12", "0x10", "99999"})
     CHECK(number_in<int16_t>(x) == std::nullopt);
 }
 
-TEST_CASE("worker_thread: the least priority is its own alone") {
+TEST_CASE("worker_thread: the least priority holds only for its own thread") {
   auto niceness = [](thread_priority x) {
     std::promise<int> out;
     worker_thread thread{"test", x};
@@ -223,8 +226,7 @@ TEST_CASE("worker_thread: the least priority is its own alone") {
   CHECK(::getpriority(PRIO_PROCESS, 0) == mine);
 }
 
-TEST_CASE("log: values have no control characters, whatever a client or node"
-          " sent") {
+TEST_CASE("log: values from clients and nodes have no control characters") {
   std::string line;
   set_log_sink([&](log_level, std::string_view x) { line = x; });
   log_event(log_level::info, "bus", "stranger",

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "actors/policies/registry.hpp"
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "tests/support/one_model.hpp"
 
 using namespace millrace;
@@ -17,7 +17,7 @@ using list = std::vector<uint64_t>;
 
 } // namespace
 
-TEST_CASE("scaling: fixed proposes what is configured, whatever the load") {
+TEST_CASE("scaling: fixed proposes the configured number at any load") {
   one_model x{"fixed"};
   x.settings.replicas = 3;
   x.set_rate(1000);
@@ -29,8 +29,8 @@ TEST_CASE("scaling: fixed proposes what is configured, whatever the load") {
   CHECK(x.due == far_future);
 }
 
-TEST_CASE("scaling: a model in parts is a group per part, and one that extends"
-          " them") {
+TEST_CASE("scaling: a model in parts has a group per part and one that "
+          "completes them") {
   one_model x{"fixed"};
   x.settings.parts = 2;
   x.settings.complete = true;
@@ -44,8 +44,8 @@ TEST_CASE("scaling: a model in parts is a group per part, and one that extends"
   CHECK(groups[2].layers == layer_range{0, 16});
 }
 
-TEST_CASE("scaling: a cut that a bundle has no layers for is refused, and says"
-          " so") {
+TEST_CASE(
+  "scaling: a cut beyond the layers of a bundle is refused with a reason") {
   one_model x{"fixed"};
   x.settings.cuts = {20};
   auto found = x.ask();
@@ -53,7 +53,7 @@ TEST_CASE("scaling: a cut that a bundle has no layers for is refused, and says"
   CHECK(found.refused.contains("m"));
 }
 
-TEST_CASE("FP-25: arrival_rate wants as many replicas as serve the rate") {
+TEST_CASE("FP-25: arrival_rate proposes as many replicas as serve the rate") {
   struct {
     double rate;
     const char* target;
@@ -70,12 +70,12 @@ TEST_CASE("FP-25: arrival_rate wants as many replicas as serve the rate") {
   }
 }
 
-TEST_CASE("FP-25: until a request has been executed, the cost book counts") {
+TEST_CASE("FP-25: before the first executed request the cost book is used") {
   one_model x{"arrival_rate", {{"target", "1"}, {"up_after", "0s"}}};
   x.set_rate(100);
   x.load.service = 0;
   x.ask();
-  CHECK(x.ask().groups[0].count == 1); // nothing is known
+  CHECK(x.ask().groups[0].count == 1); // no cost is known
   profile known;
   known.model = "m";
   known.sources["v100"] = "w1/gpu0";
@@ -112,15 +112,15 @@ TEST_CASE("FP-26: between both thresholds a model keeps its replicas") {
   }
 }
 
-TEST_CASE("FP-25: queue_latency wants more in proportion to how much too long"
-          " requests wait, and fewer only where they are not busy") {
+TEST_CASE("FP-25: queue_latency scales up in proportion to the wait and down "
+          "only if replicas are idle") {
   struct {
     double wait, rate;
     uint64_t there, then;
-  } const table[]{{14, 100, 2, 4},  // twice the target: twice as many
+  } const table[]{{14, 100, 2, 4},  // twice the target needs twice the replicas
                   {7.1, 100, 2, 3}, // rounded up
                   {7, 100, 2, 2},   {0, 240, 4, 4}, // 3.6 are busy
-                  {0, 20, 4, 2},                    // 0.3 are, and one is spare
+                  {0, 20, 4, 2}, // 0.3 are busy, and one is spare
                   {0, 0, 4, 1},     {70, 100, 1, 8}};
   for (auto& row : table) {
     CAPTURE(row.wait);
@@ -133,8 +133,8 @@ TEST_CASE("FP-25: queue_latency wants more in proportion to how much too long"
   }
 }
 
-TEST_CASE("scaling: more are wanted for up_after before more are started, and"
-          " then as many as are wanted by then") {
+TEST_CASE("scaling: a scale-up waits for up_after and then takes the number "
+          "wanted at that time") {
   one_model x{"arrival_rate", {{"target", "0.95"}, {"up_after", "2s"}}};
   x.set_rate(20);
   CHECK(x.counts(2) == list{1, 1});
@@ -144,8 +144,8 @@ TEST_CASE("scaling: more are wanted for up_after before more are started, and"
   CHECK(x.counts(3) == list{1, 4, 4});
 }
 
-TEST_CASE("FP-30: without down_after replicas end once the window has no more"
-          " load, and with it later") {
+TEST_CASE("FP-30: without down_after replicas end with the load of the window "
+          "and with it later") {
   for (auto* after : {"0s", "3s"}) {
     one_model x{
       "arrival_rate",
@@ -184,8 +184,8 @@ TEST_CASE("scaling: the direction changes once per cooldown at most") {
     CHECK(at[i] - at[i - 1] >= 5);
 }
 
-TEST_CASE("scaling: while gateways have not reported for a window nothing is"
-          " scaled down") {
+TEST_CASE("scaling: without reports of gateways for a whole window no replica "
+          "is removed") {
   one_model x{"arrival_rate", {{"window", "10s"}}};
   x.load.groups.push_back({{}, {0, 16}, 1, 4, 0});
   x.snapshot.covered = 9s;
@@ -194,7 +194,7 @@ TEST_CASE("scaling: while gateways have not reported for a window nothing is"
   CHECK(x.counts(2) == list{1, 1});
 }
 
-TEST_CASE("FP-27: max limits what is started, and the reason names it") {
+TEST_CASE("FP-27: max limits the replicas and the reason names it") {
   one_model x{"arrival_rate", {{"up_after", "0s"}}};
   x.settings.scaling.max = 2;
   x.ask();
@@ -204,8 +204,8 @@ TEST_CASE("FP-27: max limits what is started, and the reason names it") {
   CHECK(found.reasons["m"].ends_with("max is 2"));
 }
 
-TEST_CASE("scaling: options are read by name, and what is wrong with one names"
-          " it and what there is") {
+TEST_CASE("scaling: options are read by name and an error names the option and "
+          "the known ones") {
   struct {
     std::string policy;
     option_texts options;
@@ -243,8 +243,8 @@ TEST_CASE("scaling: options are read by name, and what is wrong with one names"
   }
 }
 
-TEST_CASE("scaling: settings that contradict each other are refused by their"
-          " key") {
+TEST_CASE(
+  "scaling: settings that contradict each other are refused by their key") {
   auto troubles = [](auto change) {
     model_settings x;
     x.model = "m";
@@ -282,7 +282,7 @@ TEST_CASE("scaling: settings that contradict each other are refused by their"
 
 namespace {
 
-/// A cluster of one scope with some models, drawn by chance.
+/// A random cluster of one scope with some models.
 cluster_snapshot draw_snapshot(random_stream& chance, const std::string& policy,
                                const option_texts& options) {
   cluster_snapshot out;
@@ -368,7 +368,7 @@ TEST_CASE("scaling: every registered policy keeps the contract of policies") {
       timestamp now{1h};
       auto r1 = random_stream{seed}, r2 = random_stream{seed};
       auto x = policy.propose(in, first, r1, now);
-      // The same input has the same output.
+      // The same input gives the same output.
       CHECK(policy.propose(in, second, r2, now) == x);
       CHECK(first == second);
       CHECK(policy.next_due(first, now) > now);
@@ -385,11 +385,11 @@ TEST_CASE("scaling: every registered policy keeps the contract of policies") {
         else if (entry.name != "given")
           CHECK((g.count >= limits.min && g.count <= limits.max));
       }
-      // Nothing changes where nothing has changed, once it has settled.
+      // A settled proposal stays the same without changes.
       for (int k = 0; k < 40; ++k)
         x = policy.propose(in, first, r1, now += 1s);
       auto settled = policy.propose(in, first, r1, now += 1s);
-      if (entry.name != "queue_latency") // which goes on while requests wait
+      if (entry.name != "queue_latency") // grows while requests wait
         CHECK(settled.groups == x.groups);
       for (auto& g : settled.groups)
         CHECK(ids.contains(g.id));

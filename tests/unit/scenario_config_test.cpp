@@ -24,7 +24,7 @@ const std::string good = "length: 10s\n"
                          "models: [{model: a}]\n"
                          "workload: [{model: a}]\n";
 
-/// The error of the good text with one part replaced.
+/// The error of `good` with one part replaced.
 std::string error_of(const std::string& from, const std::string& to) {
   auto text = good;
   auto at = text.find(from);
@@ -50,8 +50,8 @@ TEST_CASE("scenario: a group of hosts becomes nodes in racks") {
   CHECK(nodes_of(*x, "w-2") == std::vector<std::string>{"w-2"});
 }
 
-TEST_CASE("scenario: the sharing of a group's devices is read, within their"
-          " lanes") {
+TEST_CASE("scenario: the sharing of a group's devices is read and limited by "
+          "their lanes") {
   auto text = good;
   auto at = text.find("count: 2}]");
   text.replace(at, 9, "count: 2, lanes: 3, sharing: {mode: wave, at_once: 2}}");
@@ -65,7 +65,8 @@ TEST_CASE("scenario: the sharing of a group's devices is read, within their"
         != std::string::npos);
 }
 
-TEST_CASE("scenario: a model like another takes its times, multiplied") {
+TEST_CASE(
+  "scenario: a model with `like` has the multiplied times of another model") {
   auto x = parse_scenario(good, "s.yaml");
   REQUIRE(x);
   auto of = [&](const char* model, double rows) {
@@ -86,7 +87,7 @@ TEST_CASE("scenario: a real cluster's config can be simulated") {
   CHECK(x->spec.models.size() == 4);
 }
 
-TEST_CASE("scenario: what is wrong is named with file, line and key") {
+TEST_CASE("scenario: an error is named with file and line and key") {
   CHECK(error_of("count: 4", "count: many")
         == "s.yaml:5: hosts[1].count: expected a whole number, found 'many'");
   CHECK(error_of("roles: [worker]", "roles: []")
@@ -123,7 +124,7 @@ TEST_CASE("scenario: what is wrong is named with file, line and key") {
         == 0);
 }
 
-TEST_CASE("scenario: what would be passed over in silence is refused") {
+TEST_CASE("scenario: a key without effect is refused") {
   auto says = [](const std::string& from, const std::string& to,
                  const std::string& what) {
     auto found = error_of(from, to);
@@ -198,15 +199,15 @@ TEST_CASE("scenario: what would be passed over in silence is refused") {
   says("a: {execute", "a: {on: [nowhere], execute",
        "bundles.a.on: there is no host 'nowhere'");
   says("a: {execute", "a: {on: [front], at: store, execute",
-       "bundles.a.on: stands beside 'at: store'; expected one of them");
+       "bundles.a.on: found beside 'at: store'; expected only one");
   says("workload: [{model: a}]", "workload: [{application: x}]",
        "workload[0].application: no model under 'bundles' is a variant of 'x'");
   says("workload: [{model: a}]", "workload: [{mix: {a: 0, b: 0}}]",
        "workload[0].mix: expected a weight of more than 0");
 }
 
-TEST_CASE("scenario: an option of arrivals that the process does not have is"
-          " refused") {
+TEST_CASE(
+  "scenario: an option that the arrival process does not have is refused") {
   auto part = [](const std::string& more, const std::string& what) {
     auto found = error_of("workload: [{model: a}]",
                           "workload: [{model: a, " + more + "}]");
@@ -225,9 +226,9 @@ TEST_CASE("scenario: an option of arrivals that the process does not have is"
   part("arrivals: rates, file: s.csv, diurnal: {depth: 0.5}",
        "diurnal: does nothing with rates");
   part("arrivals: rates, file: s.csv, peak: 3, scale: 2",
-       "scale: stands beside peak; expected one or the other");
+       "scale: found beside peak; expected only one");
   part("requests: 10, rate: 3",
-       "rate: stands beside requests; expected one or the other");
+       "rate: found beside requests; expected only one");
   part("surges: [{every: 1us}]",
        "surges[0].every: makes more than 100,000 surges");
   part("surges: [{times: -1}]",
@@ -239,7 +240,7 @@ TEST_CASE("scenario: an option of arrivals that the process does not have is"
   part("deadline: 25h", "deadline: expected between 0 us and 24 h");
 }
 
-TEST_CASE("scenario: what no machine could work off is refused") {
+TEST_CASE("scenario: a bundle or request beyond the limits is refused") {
   CHECK(error_of("a: {execute", "a: {bytes: 10TiB, execute")
           .find("bundles.a.bytes: travels in more than a million chunks")
         != std::string::npos);
@@ -254,7 +255,8 @@ TEST_CASE("scenario: what no machine could work off is refused") {
            " 256 MiB");
 }
 
-TEST_CASE("scenario: a group's nodes are those it made, whatever their names") {
+TEST_CASE("scenario: the nodes of a group are those made from it even with "
+          "similar names") {
   auto text = good;
   text.replace(text.find("  - {name: front"), 0,
                "  - {name: w-9, roles:"
@@ -265,15 +267,15 @@ TEST_CASE("scenario: a group's nodes are those it made, whatever their names") {
   CHECK(nodes_of(*x, "w-9") == std::vector<std::string>{"w-9"});
 }
 
-TEST_CASE("scenario: the reference page is what the declarations say") {
+TEST_CASE("scenario: the reference page equals the declarations") {
   auto page = read_file(MILLRACE_SOURCE "/config/SCENARIOS.md", 1 << 20);
   REQUIRE(page);
   INFO("build/bin/millrace simulate --options prints the table");
   CHECK(page->find(scenario_reference()) != std::string::npos);
 }
 
-TEST_CASE("scenario: the catalogue gives memory, price and the times of a kind"
-          " that is like another") {
+TEST_CASE("scenario: the catalogue gives memory and price and the times of a "
+          "similar kind") {
   auto text = good;
   auto at = text.find("{kind: v100, count: 2}");
   text.replace(at, 22, "{kind: m60, count: 2}");
@@ -289,7 +291,7 @@ TEST_CASE("scenario: the catalogue gives memory, price and the times of a kind"
   CHECK(times.at(1) == doctest::Approx(0.056));
 }
 
-TEST_CASE("scenario: every example is right") {
+TEST_CASE("scenario: every example is valid") {
   for (auto name :
        {"small", "quickstart", "cold-starts", "gpus-1600", "gpus-64-dense",
         "storm", "truth", "machines", "flashpoint-starts", "t5-burst",
@@ -303,9 +305,9 @@ TEST_CASE("scenario: every example is right") {
   }
 }
 
-TEST_CASE("scenario: models that are like each other in a circle are refused") {
+TEST_CASE("scenario: a cycle of `like` references is refused") {
   CHECK(error_of("{execute: {v100: {1: 10ms, 8: 24ms}}}", "{like: b}")
-          .find("goes round in a circle")
+          .find("refers back to itself")
         != std::string::npos);
 }
 
@@ -324,7 +326,7 @@ TEST_CASE("scenario: a model's deadline and SLO are at most a day") {
   CHECK(x->cluster.models[0].policy.deadline == 24h);
 }
 
-TEST_CASE("scenario: a goal is for requests of an application") {
+TEST_CASE("scenario: a goal needs requests for an application") {
   auto found = error_of("workload: [{model: a}]",
                         "workload: [{model: a, goal: {accuracy: 0.9}}]");
   CHECK(found.find("workload[0].goal: does nothing without 'application'")

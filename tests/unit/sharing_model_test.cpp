@@ -10,7 +10,7 @@ using namespace millrace;
 
 namespace {
 
-/// 60 ms a batch of 128, SLO 200 ms, as in the digest's vectors.
+/// 60 ms per batch of 128, SLO 200 ms, as in the digest's vectors.
 shared_load load_of(uint64_t requests) {
   shared_load out;
   out.requests = requests;
@@ -53,8 +53,8 @@ TEST_CASE("PA-13: the printed range has the digest's bounds") {
   CHECK(!printed_range(load_of(100), 0.3)); // C2
 }
 
-TEST_CASE("PA-14: range and split in closed form equal exhaustive search in"
-          " 10,000 random cases") {
+TEST_CASE("PA-14: range and split in closed form equal exhaustive search in "
+          "10000 random cases") {
   random_stream random{1};
   size_t empty = 0;
   for (int i = 0; i < 10'000; ++i) {
@@ -91,7 +91,7 @@ TEST_CASE("PA-14: range and split in closed form equal exhaustive search in"
   CHECK(empty < 9000);
 }
 
-TEST_CASE("PA-16: without contention nothing waits") {
+TEST_CASE("PA-16: without contention no request waits") {
   auto x = load_of(100);
   x.slowdown = power(0.3, 1);
   auto found = best_split(x, split_objective::min_tmax);
@@ -103,8 +103,8 @@ TEST_CASE("PA-16: without contention nothing waits") {
   CHECK(found.longest == doctest::Approx(0.06));
 }
 
-TEST_CASE("PA-17: the best split is that of an exhaustive search, by both"
-          " objectives and with each law") {
+TEST_CASE("PA-17: the best split equals exhaustive search for both objectives "
+          "and each law") {
   random_stream random{2};
   for (int i = 0; i < 2000; ++i) {
     shared_load x;
@@ -129,7 +129,8 @@ TEST_CASE("PA-17: the best split is that of an exhaustive search, by both"
   }
 }
 
-TEST_CASE("PA-65: the cap is where the measured curve has most throughput") {
+TEST_CASE("PA-65: the cap is the number of batches with most throughput on the "
+          "measured curve") {
   shared_load x;
   x.requests = 700;
   x.batch = 108;
@@ -147,8 +148,8 @@ TEST_CASE("PA-65: the cap is where the measured curve has most throughput") {
   CHECK(best_cap(x) == 4);
 }
 
-TEST_CASE("PA-05: batches are as small as it takes for most requests to be on"
-          " time, and full where that gains nothing") {
+TEST_CASE(
+  "PA-05: batches are smaller than full only if more requests are on time") {
   shared_load x;
   x.requests = 700;
   x.batch = 108;

@@ -14,7 +14,7 @@ constexpr size_t terminal = 80;
 const std::string model = "resnet50-imagenet-int8-batched";
 const std::string node = "worker-17.rack-04.example.net";
 
-/// Whether no line of a text is longer than the terminal is wide.
+/// Checks that no line of `text` is wider than the terminal.
 void check_width(const std::string& text) {
   REQUIRE_FALSE(text.empty());
   for (auto line : split(text, '\n')) {
@@ -23,7 +23,7 @@ void check_width(const std::string& text) {
   }
 }
 
-/// Whether each word of a table is in a text, however that is broken.
+/// Checks that each word of a table is in `text`, however it is wrapped.
 void check_whole(const table& rows, const std::string& text) {
   for (auto& row : rows)
     for (auto& cell : row)
@@ -169,7 +169,8 @@ told_story long_story() {
 
 } // namespace
 
-TEST_CASE("shell: tables of long names fit 80 columns, with no cell cut") {
+TEST_CASE(
+  "shell: tables of long names fit 80 columns without truncated cells") {
   auto cluster = long_named_cluster();
   check_table(node_table(cluster));
   check_table(device_table(cluster));
@@ -183,7 +184,7 @@ TEST_CASE("shell: tables of long names fit 80 columns, with no cell cut") {
   check_table(story_table({long_story()}));
 }
 
-TEST_CASE("shell: cold starts with their time line fit 80 columns, not cut") {
+TEST_CASE("shell: cold starts with their timeline fit 80 columns") {
   replica_start x;
   x.how = replica_of(1);
   x.how.fetch = 123'456ms;
@@ -209,25 +210,26 @@ TEST_CASE("shell: pipelines of long names fit 80 columns") {
   CHECK(text.find(node + "1/cuda0") != std::string::npos);
 }
 
-TEST_CASE("shell: the story of a request fits 80 columns, not cut") {
+TEST_CASE("shell: the story of a request fits 80 columns") {
   auto text = story_text(long_story(), terminal);
   check_width(text);
   for (auto* part :
        {"order 4711", "of tenant      the-tenant-with-the-long-name",
         "asked for      'application resnet50", "in vain", "HELD FOR THE NEXT",
-        "its time went to", "12.3 ms"})
+        "time spent in", "12.3 ms"})
     CHECK(text.find(part) != std::string::npos);
 }
 
-TEST_CASE("shell: the keys of top fit 80 columns, whatever is hidden") {
+TEST_CASE(
+  "shell: the key line of top fits 80 columns with any hidden columns") {
   for (auto& hidden : {std::set<char>{}, {'m', 'n', 'd', 'r', 'w'}}) {
     auto text = key_line(hidden, terminal);
     check_width(text);
-    CHECK(text.find("what waits") != std::string::npos);
+    CHECK(text.find("queues") != std::string::npos);
   }
 }
 
-TEST_CASE("shell: the load of a model stands behind its name") {
+TEST_CASE("shell: the load of a model is shown after its name") {
   auto rows = model_table(two_models(), load_of_digits());
   CHECK(rows[0]
         == std::vector<std::string>{"MODEL", "REQ/S", "P50", "P99", "ERRORS",
@@ -235,7 +237,7 @@ TEST_CASE("shell: the load of a model stands behind its name") {
   CHECK(rows[1]
         == std::vector<std::string>{"digits-ensemble", "123", "2.1ms", "12.3ms",
                                     "0.2%", "1+1", "2", "default", "no"});
-  // No request came for the other.
+  // The other model received no request.
   CHECK(rows[2][1] == "-");
   CHECK(rows[2][3] == "-");
   // One line each at 80 columns.
@@ -260,8 +262,8 @@ TEST_CASE("shell: nodes that left are listed with the time since then") {
   CHECK(no_such_node("gamma", x) == "node gamma left 180 s ago");
 }
 
-TEST_CASE("shell: the doctor names what is not good first, alike on several"
-          " nodes once, and sums up the rest") {
+TEST_CASE("shell: the doctor lists problems first and merges equal ones of "
+          "several nodes and sums up the rest") {
   finding good{"clock", verdict::good, "tsc", {}};
   finding notice{"huge pages", verdict::notice, "always", "use madvise"};
   finding bad{"open files", verdict::bad, "1024", "raise the limit"};
@@ -289,7 +291,7 @@ TEST_CASE("shell: the nearest name is suggested for a mistyped one") {
   CHECK(suggestion(std::string(1000, 'x'), names).empty());
 }
 
-TEST_CASE("shell: an event has its fields apart") {
+TEST_CASE("shell: the JSON of an event has separate fields") {
   kept_event x{"2026-01-02T03:04:05.678Z", log_level::warning,
                R"(bus.peer_down node=w2 reason="it said \"no\"\n" empty="")"};
   auto y = event_json(x);

@@ -13,7 +13,7 @@ using namespace millrace;
 
 using words = std::vector<std::string>;
 
-TEST_CASE("shell: a line is words, quotes keep them together") {
+TEST_CASE("shell: a line is split into words and quotes keep words together") {
   struct row {
     std::string line;
     words expected;
@@ -39,7 +39,7 @@ TEST_CASE("shell: a line is words, quotes keep them together") {
   }
 }
 
-TEST_CASE("shell: a line without end is refused") {
+TEST_CASE("shell: a line with an open quote or too many words is refused") {
   CHECK(words_of("explain 'a").failure().text == "a ' that is not closed");
   CHECK(words_of("explain \"a").failure().text == "a \" that is not closed");
   CHECK(words_of(std::string(5000, 'x')).failure().code == ec::bad_request);
@@ -49,7 +49,7 @@ TEST_CASE("shell: a line without end is refused") {
   CHECK(words_of(many).failure().text == "65 words; expected at most 64");
 }
 
-TEST_CASE("shell: an argument is completed as what it names") {
+TEST_CASE("shell: an argument is completed by its kind") {
   using enum argument;
   CHECK(kind_of_next({}) == command);
   CHECK(kind_of_next({"actors"}) == node);
@@ -66,7 +66,7 @@ TEST_CASE("shell: an argument is completed as what it names") {
   CHECK(kind_of_next({"no-such-thing"}) == other);
 }
 
-TEST_CASE("shell: a command that is wrongly called says how it is called") {
+TEST_CASE("shell: a wrong call is answered with the usage of the command") {
   CHECK(command_of({"drain"}).failure().text
         == "usage: drain NODE; found no argument");
   CHECK(command_of({"nodes", "x"}).failure().text
@@ -76,7 +76,7 @@ TEST_CASE("shell: a command that is wrongly called says how it is called") {
   CHECK((*command_of({"drain", "beta"}))->name == "drain");
 }
 
-TEST_CASE("shell: a command's help fits a terminal of 80 columns") {
+TEST_CASE("shell: the help of a command fits a terminal of 80 columns") {
   size_t widest = 0;
   for (auto& x : shell_commands())
     widest = std::max(widest, x.name.size() + x.usage.size() + 5);
@@ -86,7 +86,7 @@ TEST_CASE("shell: a command's help fits a terminal of 80 columns") {
   }
 }
 
-TEST_CASE("shell: a table that is too wide has further lines for its columns") {
+TEST_CASE("shell: a table that is too wide is wrapped into further lines") {
   table rows{{"NAME", "NODE", "WHY"},
              {"m.1.2", "beta", "the link timed out after 3 seconds"},
              {"m.1.3", "gamma", ""}};
@@ -112,7 +112,7 @@ TEST_CASE("shell: a table that is too wide has further lines for its columns") {
   CHECK(table_text({}, 10).empty());
 }
 
-TEST_CASE("shell: a sentence that is too wide goes on in the next line") {
+TEST_CASE("shell: a sentence that is too wide is wrapped") {
   CHECK(wrapped("one two three", 0, 2) == "one two three");
   CHECK(wrapped("one two three", 10, 2) == "one two\n  three");
   CHECK(wrapped("one two", 9, 2) == "one two");
@@ -121,7 +121,7 @@ TEST_CASE("shell: a sentence that is too wide goes on in the next line") {
   CHECK(wrapped("", 8, 1).empty());
 }
 
-TEST_CASE("trace: what has quotes in it is JSON all the same") {
+TEST_CASE("trace: texts with quotes are valid JSON") {
   std::ostringstream out;
   {
     trace_file file{out};
@@ -137,7 +137,8 @@ TEST_CASE("trace: what has quotes in it is JSON all the same") {
   CHECK(x["traceEvents"][3]["bp"] == "e");
 }
 
-TEST_CASE("trace: what overlaps gets tracks of its own, what does not shares") {
+TEST_CASE(
+  "trace: overlapping slices get separate tracks and others share one") {
   trace_rows rows;
   CHECK(rows.take(0us, 10us) == 0);
   CHECK(rows.take(5us, 20us) == 1);

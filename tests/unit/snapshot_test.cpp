@@ -60,7 +60,7 @@ node_state draw_node(random_stream& chance, const std::string& name) {
   return out;
 }
 
-/// The same content, whatever is shared.
+/// Checks that both snapshots have the same content; they may share any parts.
 void check_equal(const cluster_snapshot& x, const cluster_snapshot& y) {
   auto delta = difference(&x, y);
   CHECK(delta.nodes.empty());
@@ -109,8 +109,8 @@ std::shared_ptr<const cost_book> book_of(uint64_t version, profile p,
 
 } // namespace
 
-TEST_CASE("snapshot: after any changes it is what a new builder makes of the"
-          " last state, and deltas lead from each to the next") {
+TEST_CASE("snapshot: after any changes it equals that of a new builder and "
+          "deltas lead from each to the next") {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     random_stream chance{seed};
@@ -151,7 +151,7 @@ TEST_CASE("snapshot: after any changes it is what a new builder makes of the"
   }
 }
 
-TEST_CASE("snapshot: parts that have not changed are shared") {
+TEST_CASE("snapshot: unchanged parts are shared") {
   snapshot_builder builder{1, 250ms, {}};
   random_stream chance{1};
   builder.set_intent(draw_intent(chance));
@@ -177,8 +177,8 @@ TEST_CASE("snapshot: a delta of another snapshot is refused") {
         == "a delta of snapshot 2 (expected one of snapshot 3)");
 }
 
-TEST_CASE("costs: a profile gives the form of the curve, averages scale it, and"
-          " the value names its origin") {
+TEST_CASE("costs: a profile gives the curve and averages scale it and the "
+          "value names its origin") {
   model_info info;
   info.model = "m";
   info.version = 1;
@@ -195,7 +195,7 @@ TEST_CASE("costs: a profile gives the form of the curve, averages scale it, and"
   live.version = 1;
   live.layers = {0, 2};
   live.device = "v100";
-  live.execute = 0.03; // of batches of 2: 50 % longer than the profile has it
+  live.execute = 0.03; // for batches of 2: 50 % longer than in the profile
   live.batch = 2;
   live.executions = 5;
   live.starts["disk"] = {0.5, 1.5, 0.25, 3};
@@ -209,7 +209,7 @@ TEST_CASE("costs: a profile gives the form of the curve, averages scale it, and"
   CHECK(start->fetch == 0.5);
   CHECK(start->load == 1.5);
   CHECK(start->origin == "live");
-  start = start_seconds(both.get(), x, "stores"); // none was seen
+  start = start_seconds(both.get(), x, "stores"); // no such start was measured
   REQUIRE(start);
   CHECK(start->load == 2);
   CHECK(start->origin == "profile of w1/gpu0");

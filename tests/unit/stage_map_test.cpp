@@ -22,7 +22,7 @@ struct stages {
 
 } // namespace
 
-TEST_CASE("FP-19: a pipeline is there once all its parts are") {
+TEST_CASE("FP-19: a pipeline is available once all its parts are") {
   stages s;
   s.add(1, 0, 4);
   CHECK_FALSE(s.map.next(0));
@@ -38,17 +38,18 @@ TEST_CASE("FP-19: a pipeline is there once all its parts are") {
   CHECK(s.map.leads_on(10));
 }
 
-TEST_CASE("FP-64: whole replicas and those of parts are of one kind") {
+TEST_CASE(
+  "FP-64: whole replicas and replicas of parts are chosen from one pool") {
   stages s;
   s.add(1, 0, 5);
   s.add(2, 5, 10);
   s.add(3, 0, 10, 2);
-  CHECK(s.map.next(0) == 3); // the one with most credit
+  CHECK(s.map.next(0) == 3); // the replica with the most credit
   s.map.set_credit(3, 0);
   CHECK(s.map.next(0) == 1);
   s.map.close(2);
-  CHECK_FALSE(s.map.next(0)); // nothing leads on from there
-  CHECK(s.map.next(5) == 2);  // but for what is on its way
+  CHECK_FALSE(s.map.next(0)); // no open replica follows it
+  CHECK(s.map.next(5) == 2);  // only for batches on their way
   s.map.release(2);
   CHECK_FALSE(s.map.next(5));
   CHECK_FALSE(s.map.leads_on(5));
@@ -56,7 +57,7 @@ TEST_CASE("FP-64: whole replicas and those of parts are of one kind") {
   CHECK(s.map.next(0) == 3);
 }
 
-TEST_CASE("stage_map: who has no credit leads on all the same") {
+TEST_CASE("stage_map: a replica without credit is still a next stage") {
   stages s;
   s.add(1, 0, 5);
   s.add(2, 5, 10, 0);
@@ -65,10 +66,10 @@ TEST_CASE("stage_map: who has no credit leads on all the same") {
   CHECK(s.map.leads_on(5));
 }
 
-TEST_CASE("stage_map: parts that were cut otherwise make ways of their own") {
+TEST_CASE("stage_map: parts of different cuts form separate pipelines") {
   stages s;
   s.add(1, 0, 5);
-  s.add(2, 6, 10); // of another cut: no way leads there
+  s.add(2, 6, 10); // from another cut, so no pipeline contains it
   CHECK_FALSE(s.map.next(0));
   s.add(3, 5, 6);
   CHECK(s.map.next(0) == 1);
@@ -78,8 +79,7 @@ TEST_CASE("stage_map: parts that were cut otherwise make ways of their own") {
   CHECK(s.map.next(5) == 4);
 }
 
-TEST_CASE("stage_map: what one replica hands on does not go where it does not"
-          " arrive") {
+TEST_CASE("stage_map: a severed pair of replicas is not used") {
   stages s;
   s.add(1, 0, 5);
   s.add(2, 0, 5);
@@ -91,32 +91,32 @@ TEST_CASE("stage_map: what one replica hands on does not go where it does not"
   CHECK(s.map.next(5, 2) == 3);
   CHECK(s.map.leads_on(5, 1));
   s.map.set_credit(4, 0);
-  CHECK_FALSE(s.map.next(5, 1)); // it has to wait
+  CHECK_FALSE(s.map.next(5, 1)); // the batch has to wait
   CHECK(s.map.next(0));
   s.map.sever(1, 4);
   CHECK_FALSE(s.map.leads_on(5, 1));
   CHECK_FALSE(s.map.is_open(5, 1));
   CHECK(s.map.is_open(5, 2));
-  CHECK(s.map.next(0) == 2); // the other leads nowhere
-  SUBCASE("until it is tried again") {
+  CHECK(s.map.next(0) == 2); // replica 1 has no next stage
+  SUBCASE("the pair is joined again") {
     s.map.join(1, 3);
     CHECK(s.map.next(5, 1) == 3);
   }
-  SUBCASE("until another comes in its place") {
+  SUBCASE("a new replica replaces the severed one") {
     s.map.remove(4);
     s.add(4, 5, 10);
     CHECK(s.map.next(5, 1) == 4);
   }
-  SUBCASE("or may no longer be had elsewhere") {
+  SUBCASE("a closed replica is used if no other is left") {
     s.map.close(3);
-    CHECK_FALSE(s.map.next(5, 2)); // 4 has no credit, but stays
+    CHECK_FALSE(s.map.next(5, 2)); // replica 4 is without credit but open
     s.map.sever(2, 4);
     CHECK(s.map.next(5, 2) == 3);
   }
 }
 
-TEST_CASE("even_cuts: the largest part is as small as it can be, and none is"
-          " empty") {
+TEST_CASE(
+  "even_cuts: the largest part is as small as possible and no part is empty") {
   CHECK(even_cuts({1, 1, 1, 1}, 2) == std::vector<uint64_t>{2});
   CHECK(even_cuts({9, 1, 1, 1}, 2) == std::vector<uint64_t>{1});
   CHECK(even_cuts({0, 0, 0}, 3) == std::vector<uint64_t>{1, 2});
@@ -127,7 +127,7 @@ TEST_CASE("even_cuts: the largest part is as small as it can be, and none is"
     for (auto& x : bytes)
       x = random.below(20);
     auto parts = 1 + random.below(bytes.size());
-    // All ways to cut it, as sets of layers that begin a part.
+    // All possible cuts, as sets of layers that begin a part.
     uint64_t best = UINT64_MAX, got = 0;
     auto largest = [&](uint64_t firsts) {
       uint64_t out = 0, sum = 0;

@@ -16,7 +16,7 @@ assignment copy_of(const std::string& replica, const std::string& node) {
   return out;
 }
 
-/// What a node says that has this one alone; without a name: nothing.
+/// The inventory of a node with one replica, or with none if the name is empty.
 node_state says(const std::string& node, const std::string& replica = {},
                 replica_condition state = replica_condition::starting) {
   node_state out;
@@ -32,17 +32,18 @@ node_state says(const std::string& node, const std::string& replica = {},
 
 } // namespace
 
-TEST_CASE("start_log: times count from the decision, the latest comes first") {
+TEST_CASE(
+  "start_log: times count from the decision and the latest start comes first") {
   start_log x;
   x.add(copy_of("a", "w1"), decided_at);
-  x.on_inventory(says("w1"), decided_at + 1ms); // before the order was there
+  x.on_inventory(says("w1"), decided_at + 1ms); // before the order arrived
   x.add(copy_of("b", "w2"), decided_at + 1s);
   x.on_inventory(says("w1", "a"), decided_at + 2ms);
   x.on_inventory(says("w1", "a"), decided_at + 20ms);
   x.on_inventory(says("w2", "a", replica_condition::ready), decided_at + 30ms);
   CHECK(x.begun("a") == decided_at);
   x.on_inventory(says("w1", "a", replica_condition::ready), decided_at + 50ms);
-  CHECK_FALSE(x.begun("a")); // it is ready
+  CHECK_FALSE(x.begun("a")); // the replica is ready
   x.on_inventory(says("w1", "a", replica_condition::ready), decided_at + 70ms);
   x.on_inventory(says("w1"), decided_at + 90ms);
   auto all = x.list(decided_at + 2s);
@@ -56,7 +57,7 @@ TEST_CASE("start_log: times count from the decision, the latest comes first") {
   CHECK(all[1].how.state == replica_condition::ready);
 }
 
-TEST_CASE("start_log: what does not come to be ready says why") {
+TEST_CASE("start_log: a replica that does not become ready has a reason") {
   start_log x;
   x.add(copy_of("a", "w1"), decided_at);
   x.add(copy_of("b", "w2"), decided_at);
@@ -70,17 +71,17 @@ TEST_CASE("start_log: what does not come to be ready says why") {
   CHECK(all[0].how.state == replica_condition::failed);
   CHECK(all[1].how.state == replica_condition::draining);
   CHECK(all[0].how.reason == "its node was lost");
-  CHECK_FALSE(x.has_failed("b")); // which nobody has said
+  CHECK_FALSE(x.has_failed("b")); // no node reported it
   x.add(copy_of("c", "w1"), decided_at);
   for (auto how : {replica_condition::starting, replica_condition::failed}) {
     CHECK_FALSE(x.has_failed("c"));
     x.on_inventory(says("w1", "c", how), decided_at + 4ms);
   }
   CHECK(x.has_failed("c"));
-  CHECK(all[1].how.reason == "taken away before it was ready");
+  CHECK(all[1].how.reason == "evicted before it was ready");
 }
 
-TEST_CASE("start_log: it forgets the oldest") {
+TEST_CASE("start_log: the oldest starts are dropped") {
   start_log x;
   for (size_t i = 0; i <= start_log::most; ++i)
     x.add(copy_of(std::to_string(i), "w"), decided_at);

@@ -27,7 +27,7 @@ std::vector<stored_row> load(store& s) {
 
 } // namespace
 
-TEST_CASE("store: a row is there after the process that wrote it") {
+TEST_CASE("store: a row survives the process that wrote it") {
   test::temporary_directory dir;
   {
     auto s = open_store(test::disk_at(dir / "data"));
@@ -45,7 +45,7 @@ TEST_CASE("store: a row is there after the process that wrote it") {
   CHECK(rows[0].version == 2);
 }
 
-TEST_CASE("store: compare-and-set refuses a version that is not there") {
+TEST_CASE("store: compare-and-set refuses a version that does not exist") {
   test::temporary_directory dir;
   auto s = open_store(test::disk_at(dir.path()));
   REQUIRE(s);
@@ -57,7 +57,7 @@ TEST_CASE("store: compare-and-set refuses a version that is not there") {
   CHECK(load(**s).empty());
 }
 
-TEST_CASE("store: its file is its owner's alone") {
+TEST_CASE("store: only the owner can read its file") {
   test::temporary_directory dir;
   REQUIRE(open_store(test::disk_at(dir.path())));
   struct stat info;
@@ -76,7 +76,7 @@ TEST_CASE("store: a file that is no journal is refused with its name") {
   }
 }
 
-TEST_CASE("store: a link in the file's place is not followed") {
+TEST_CASE("store: a link in place of the file is not followed") {
   test::temporary_directory dir;
   REQUIRE(write_file(dir / "elsewhere", {}));
   REQUIRE(::symlink((dir / "elsewhere").c_str(), (dir / facts_file).c_str())

@@ -31,7 +31,8 @@ public:
     run_.reserved["w"] = 100s;
   }
 
-  /// A request that took `latency`; without a status, none was answered.
+  /// Adds a request that took `latency`, or one without an answer if it has no
+  /// status.
   void request(microseconds sent, microseconds latency,
                std::optional<ec> status = ec::ok) {
     request_row x;
@@ -75,8 +76,8 @@ private:
 
 } // namespace
 
-TEST_CASE("summary: quantiles and the mean are those of all requests, the"
-          " slowest included") {
+TEST_CASE("summary: quantiles and the mean are over all requests including the "
+          "slowest") {
   run_maker run;
   for (int i = 1; i <= 1001; ++i)
     run.request(1s, milliseconds{i});
@@ -92,8 +93,8 @@ TEST_CASE("summary: quantiles and the mean are those of all requests, the"
   CHECK(x.max_ms == doctest::Approx(1001));
 }
 
-TEST_CASE("summary: a request counts until its answer, ok or not, and without"
-          " an answer until the end of the run") {
+TEST_CASE(
+  "summary: a request without an answer counts until the end of the run") {
   run_maker run;
   run.request(1s, 50ms);
   run.request(1s, 10s, ec::deadline_exceeded);
@@ -118,7 +119,7 @@ TEST_CASE("summary: an answer after the workload moves the end of the run") {
   CHECK(x.all.latency.max_ms == 80'000);
 }
 
-TEST_CASE("summary: a run is all ok when each request was answered ok") {
+TEST_CASE("summary: a run is all ok if each request was answered ok") {
   run_maker run;
   run.request(1s, 50ms);
   run.request(2s, 40s);
@@ -141,7 +142,7 @@ TEST_CASE("summary: goodput at k times the SLO counts ok answers within it") {
   CHECK(x.slo_violations == doctest::Approx(7.0 / 8));
 }
 
-TEST_CASE("summary: starts are timed from the decision, by source") {
+TEST_CASE("summary: starts are timed from the decision and grouped by source") {
   run_maker run;
   run.replica("w/v100.0", -10s, 20s, 25s, "store");
   run.replica("w/v100.1", 0s, 30s, 45s, "store");
@@ -155,8 +156,8 @@ TEST_CASE("summary: starts are timed from the decision, by source") {
   CHECK(x.starts[1] == start_summary{"store", 2, 0, 30, 10, 40, 45, 45, 45});
 }
 
-TEST_CASE("summary: replicas are reserved from the decision, ready from the end"
-          " of the load, and busy while a batch runs") {
+TEST_CASE("summary: replicas are reserved from the decision and ready from the "
+          "load and busy while a batch runs") {
   run_maker run;
   auto one = run.replica("w/v100.0", 10s, 20s, 30s, "host");
   auto two = run.replica("w/v100.0", -10s, -5s, -1s, "host");

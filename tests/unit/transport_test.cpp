@@ -27,7 +27,7 @@ result<T> there_and_back(const T& x, timestamp sent = at(0s),
   return decode<T>(body.view(), ctx);
 }
 
-/// Decodes hand-made MessagePack.
+/// Decodes MessagePack that a test packs itself.
 template <class T, class F>
 result<T> decode_packed(F pack) {
   msgpack::sbuffer buffer;
@@ -45,8 +45,8 @@ result<T> decode_bytes(const std::string& text) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE_DEFINE("codec: every message comes back as it was", T,
-                          every_message) {
+TEST_CASE_TEMPLATE_DEFINE("codec: every message is decoded as it was encoded",
+                          T, every_message) {
   auto x = sample<T>(at(0s));
   auto y = there_and_back(x);
   REQUIRE(y);
@@ -54,7 +54,7 @@ TEST_CASE_TEMPLATE_DEFINE("codec: every message comes back as it was", T,
 }
 TEST_CASE_TEMPLATE_APPLY(every_message, all_messages);
 
-TEST_CASE("codec: every double is kept, whole ones and the largest too") {
+TEST_CASE("codec: every double keeps its value") {
   for (double y : {0.0, 1.0, -3.0, 0.1, 0x1p64, -0x1p63, 1e308}) {
     infer x;
     x.accuracy = y;
@@ -62,13 +62,14 @@ TEST_CASE("codec: every double is kept, whole ones and the largest too") {
   }
 }
 
-TEST_CASE("codec: a tensor without elements travels too") {
+TEST_CASE("codec: a tensor without elements is transmitted") {
   infer x;
   x.inputs.push_back({"", {dtype::f32, {0, 4}, {}}});
   CHECK(there_and_back(x)->inputs == x.inputs);
 }
 
-TEST_CASE("codec: a tensor over 1 KiB travels as a frame, not in the body") {
+TEST_CASE(
+  "codec: a tensor over 1 KiB is sent as a frame instead of in the body") {
   infer x;
   x.inputs.push_back({"image", floats({256, 256})});
   encoder out{at(0s), nullptr};
@@ -79,7 +80,7 @@ TEST_CASE("codec: a tensor over 1 KiB travels as a frame, not in the body") {
   CHECK(out.take_body().size() < 200);
 }
 
-TEST_CASE("codec: a small tensor travels in the body, so many as fit 1 MiB") {
+TEST_CASE("codec: small tensors are sent in the body up to 1 MiB") {
   run_batch x;
   for (int i = 0; i < 1100; ++i)
     x.items.push_back({{}, {floats({256})}});
@@ -89,14 +90,14 @@ TEST_CASE("codec: a small tensor travels in the body, so many as fit 1 MiB") {
   CHECK(*there_and_back(x) == x);
 }
 
-TEST_CASE("codec: a deadline travels as time left") {
+TEST_CASE("codec: a deadline is sent as time left") {
   auto x = there_and_back(batch_item{{at(5s)}, {}}, at(3s), at(100s));
   REQUIRE(x);
   CHECK(x->due.at == at(102s));
   CHECK(there_and_back(batch_item{{far_future}, {}})->due.at == far_future);
 }
 
-TEST_CASE("codec: unknown fields are ignored, whatever they hold") {
+TEST_CASE("codec: unknown fields with any content are ignored") {
   auto x = decode_packed<heartbeat>([](auto& p) {
     p.pack_map(2);
     p.pack(std::string{"new"});
@@ -112,7 +113,7 @@ TEST_CASE("codec: unknown fields are ignored, whatever they hold") {
   CHECK(x->link == 9);
 }
 
-TEST_CASE("codec: a value of the wrong kind is refused with its key") {
+TEST_CASE("codec: a value of the wrong type is refused with its key") {
   auto x = decode_packed<heartbeat>([](auto& p) {
     p.pack_map(1);
     p.pack(std::string{"link"});
@@ -123,7 +124,7 @@ TEST_CASE("codec: a value of the wrong kind is refused with its key") {
            " range at key 'link'");
 }
 
-TEST_CASE("codec: what is wrong is named by the keys that lead to it") {
+TEST_CASE("codec: an error names the path of keys to the wrong value") {
   auto x = decode_packed<infer>([](auto& p) {
     p.pack_map(2);
     p.pack(std::string{"model"});
@@ -167,7 +168,7 @@ TEST_CASE("codec: a key given twice is refused") {
   CHECK(x.failure().text == "the message has a key twice at key 'link'");
 }
 
-TEST_CASE("P11: hostile MessagePack is refused and costs nothing") {
+TEST_CASE("P11: hostile MessagePack is refused with little memory") {
   CHECK_FALSE(decode_bytes<infer>(""));
   CHECK_FALSE(decode_bytes<infer>("\xc1"));
   CHECK_FALSE(decode_bytes<infer>(std::string(1'000'000, '\x91')));
@@ -178,7 +179,7 @@ TEST_CASE("P11: hostile MessagePack is refused and costs nothing") {
   CHECK_FALSE(decode_bytes<infer>("\x80\x80"));
   CHECK_FALSE(decode_bytes<infer>("\x81\x80\x80"));
   CHECK_FALSE(decode_bytes<infer>("\x81\x05\x80"));
-  // 60,000 empty maps in 60 KB would become 100 bytes each.
+  // 60,000 empty maps in 60 KB would take 100 bytes each.
   std::string many = "\x81\xa6inputs\xdc\xea\x60";
   many += std::string(60'000, '\x80');
   CHECK(decode_bytes<infer>(many).failure().code == ec::too_large);
@@ -199,7 +200,7 @@ TEST_CASE("codec: a tensor must fit the frame it names") {
   CHECK_FALSE(with({}));
 }
 
-TEST_CASE("codec: fields at their default need not be sent") {
+TEST_CASE("codec: fields at their default can be left out") {
   encoder out{at(0s), nullptr};
   out.put_sparse(infer{});
   auto body = out.take_body();
@@ -208,7 +209,7 @@ TEST_CASE("codec: fields at their default need not be sent") {
   CHECK(*decode<infer>(body.view(), ctx) == infer{});
 }
 
-TEST_CASE("codec: an answer has its status, whichever") {
+TEST_CASE("codec: an answer always has its status") {
   for (auto status : {ec::internal, ec::ok}) {
     encoder out{at(0s), nullptr};
     infer_reply x;
@@ -221,7 +222,7 @@ TEST_CASE("codec: an answer has its status, whichever") {
   }
 }
 
-TEST_CASE("wire: another protocol version is refused, naming both") {
+TEST_CASE("wire: another protocol version is refused with both versions") {
   header x;
   x.v = 7;
   auto y = open_frame(encode_header(x, at(0s)).view(), at(0s));
@@ -242,7 +243,7 @@ TEST_CASE("wire: a frame of protocol version 1 is refused") {
            " 'v')");
 }
 
-TEST_CASE("wire: a header keeps its fields, and its size is bounded") {
+TEST_CASE("wire: a header keeps its fields and its size is bounded") {
   header x{protocol_version, "infer", 42, "", "", 0, {at(1s)}, 3, "", "abc"};
   auto frame = std::string{encode_header(x, at(0s)).text()} + "body";
   auto y = open_frame(std::as_bytes(std::span{frame}), at(0s));
@@ -253,7 +254,7 @@ TEST_CASE("wire: a header keeps its fields, and its size is bounded") {
         == ec::too_large);
 }
 
-TEST_CASE("message_types: each name is there once and found by name and type") {
+TEST_CASE("message_types: each name is unique and found by name and type") {
   std::vector<std::string_view> seen;
   for (auto name : message_names()) {
     CHECK(std::count(seen.begin(), seen.end(), name) == 0);
@@ -265,11 +266,12 @@ TEST_CASE("message_types: each name is there once and found by name and type") {
   CHECK(find_message_type(typeid(int)) == nullptr);
 }
 
-TEST_CASE("P10: a connection has so many bytes lent, or one message") {
+TEST_CASE(
+  "P10: a connection has at most its limit of bytes lent or one message") {
   zeromq::loan_book book;
   constexpr zeromq::loan_limits limits{100, 1000};
   auto a = book.open("a", 500, limits).account;
-  REQUIRE(a); // the only one
+  REQUIRE(a); // a single message may exceed the limit
   *a += 500;
   CHECK_FALSE(book.open("a", 1, limits).account);
   CHECK(book.open("b", 60, limits).account);
@@ -278,8 +280,7 @@ TEST_CASE("P10: a connection has so many bytes lent, or one message") {
   CHECK_FALSE(book.open("a", 51, limits).account);
 }
 
-TEST_CASE("P10: what is copied for a connection counts with the next that is"
-          " lent") {
+TEST_CASE("P10: bytes copied for a connection count with its next loan") {
   zeromq::loan_book book;
   constexpr zeromq::loan_limits limits{100'000, 1'000'000};
   size_t copied = 0;
@@ -287,7 +288,7 @@ TEST_CASE("P10: what is copied for a connection counts with the next that is"
     copied += 1000;
   CHECK(copied > 1000);
   CHECK(copied < limits.each);
-  CHECK(book.may_copy("b", 1000)); // each for itself
+  CHECK(book.may_copy("b", 1000)); // the limit is per connection
   CHECK(book.open("a", 1000, limits).copied == copied);
   CHECK(book.may_copy("a", 1000));
   auto last = book.open("a", 1000, limits);
@@ -297,7 +298,7 @@ TEST_CASE("P10: what is copied for a connection counts with the next that is"
   CHECK_FALSE(book.open("a", 1000, limits).account);
 }
 
-TEST_CASE("P10: several books count together what is lent to all") {
+TEST_CASE("P10: several books share one total of lent bytes") {
   auto all = std::make_shared<std::atomic<size_t>>(0);
   zeromq::loan_book x{all}, y{all};
   constexpr zeromq::loan_limits limits{100, 150};
@@ -305,7 +306,7 @@ TEST_CASE("P10: several books count together what is lent to all") {
   CHECK_FALSE(y.open("b", 1, limits).account);
 }
 
-TEST_CASE("P10: accounts of connections that have read all are forgotten") {
+TEST_CASE("P10: accounts of connections without loans are dropped") {
   zeromq::loan_book book;
   constexpr zeromq::loan_limits limits{100, 1000};
   auto busy = book.open("busy", 1, limits).account;
@@ -316,7 +317,7 @@ TEST_CASE("P10: accounts of connections that have read all are forgotten") {
   CHECK(book.open("busy", 1, limits).account == busy);
 }
 
-TEST_CASE("P10: all connections together have so many bytes lent") {
+TEST_CASE("P10: all connections together have a limit of lent bytes") {
   zeromq::loan_book book;
   constexpr zeromq::loan_limits limits{100, 150};
   auto a = book.open("a", 100, limits).account;
@@ -329,8 +330,8 @@ TEST_CASE("P10: all connections together have so many bytes lent") {
   CHECK(book.open("c", 1, limits).account);
 }
 
-TEST_CASE("codec: names with control characters are refused in messages of"
-          " nodes, texts for people are not") {
+TEST_CASE("codec: names with control characters are refused and texts with "
+          "them are not") {
   auto refused = [](auto x) {
     auto wire = make_wire_message(x, at(0s), nullptr);
     decode_context ctx{at(0s), nullptr, {}, 0};

@@ -14,17 +14,17 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("bundle: what it consists of makes the same bundle elsewhere") {
+TEST_CASE("bundle: its pieces make the same bundle on another host") {
   store_with_one here;
   auto x = here.open();
   REQUIRE_MESSAGE(x, why(x));
   auto pieces = travelling::pieces_of(*x);
   REQUIRE(pieces);
-  CHECK(pieces->size() == 5); // manifest, list, the code of three layers
+  CHECK(pieces->size() == 5); // manifest, chunk list, code of 3 layers
   auto y = travelling::begin(travelling::id_of(*x), *pieces);
   REQUIRE_MESSAGE(y, why(y));
   CHECK(y->info == x->info);
-  CHECK_FALSE(find_weights(*y)); // there are no bytes to look at
+  CHECK_FALSE(find_weights(*y)); // no bytes have arrived
   auto& to = *y->weights_file;
   auto first = travelling::first_chunks(*y);
   CHECK(first == chunk_range{0, 1});
@@ -36,7 +36,7 @@ TEST_CASE("bundle: what it consists of makes the same bundle elsewhere") {
   CHECK(y->weights == x->weights);
 }
 
-TEST_CASE("bundle: the chunks of layers are known by the manifest alone") {
+TEST_CASE("bundle: the chunks of layers follow from the manifest alone") {
   store_with_one here;
   auto x = here.open();
   REQUIRE(x);
@@ -46,7 +46,7 @@ TEST_CASE("bundle: the chunks of layers are known by the manifest alone") {
             == chunks_of(*x, first, last));
 }
 
-TEST_CASE("P8, I17: pieces of another bundle are refused, whichever it is") {
+TEST_CASE("P8, I17: pieces of another bundle are refused") {
   store_with_one here;
   auto x = here.open();
   REQUIRE(x);
@@ -69,11 +69,12 @@ TEST_CASE("P8, I17: pieces of another bundle are refused, whichever it is") {
   CHECK_FALSE(travelling::begin(id, more));
 }
 
-TEST_CASE("P8: of a part's weights only its own chunks have to be right") {
+TEST_CASE(
+  "P8: for a part only its own chunks of the weights have to be valid") {
   store_with_one here;
   auto weights = read_file(here.file("weights.safetensors"), 8u << 20);
   REQUIRE(weights);
-  weights->back() ^= 1; // the last layer's
+  weights->back() ^= 1; // in the last layer
   REQUIRE(write_file(here.file("weights.safetensors"),
                      std::as_bytes(std::span{*weights})));
   CHECK(here.open().failure().text.find("SHA-256") != std::string::npos);
@@ -90,7 +91,7 @@ TEST_CASE("P8: of a part's weights only its own chunks have to be right") {
   CHECK_FALSE(verify_layers(2, 3));
 }
 
-TEST_CASE("P8: a bundle whose list of chunks is gone or wrong is refused") {
+TEST_CASE("P8: a bundle with a missing or wrong chunk list is refused") {
   store_with_one here;
   auto list = here.file("weights.safetensors.chunks");
   auto text = read_file(list, 1 << 20);
@@ -103,7 +104,7 @@ TEST_CASE("P8: a bundle whose list of chunks is gone or wrong is refused") {
   CHECK_FALSE(here.open());
 }
 
-TEST_CASE("bundle: of a file whose tensors lie askew no part can come alone") {
+TEST_CASE("bundle: a part of a file with misaligned tensors is refused") {
   std::string header =
     R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
     R"("b":{"dtype":"I64","shape":[131072],)"
@@ -143,9 +144,8 @@ TEST_CASE("bundle: of a file whose tensors lie askew no part can come alone") {
   CHECK(whole->weights.size() == 2);
 }
 
-TEST_CASE(
-  "P8: what is used where it lies is looked at again before it is given,"
-  " and given up when it has changed") {
+TEST_CASE("P8: a file used in place is verified again before it is served and "
+          "given up if it has changed") {
   store_with_one here;
   auto x = here.open();
   REQUIRE_MESSAGE(x, why(x));

@@ -26,7 +26,7 @@ double value(const std::string& model, double batch, const std::string& name) {
   return curve_of(*table_a1().find(model), name, "v100").at(batch);
 }
 
-/// A number of V100 and some models with the profile of table A.1.
+/// A number of V100 devices and some models with the profiles of table A.1.
 struct v100_cluster {
   v100_cluster(const std::vector<std::string>& names, microseconds slo,
                size_t devices) {
@@ -79,7 +79,7 @@ struct v100_cluster {
   timestamp now{1h};
 };
 
-/// "MODEL bBATCH xCOUNT" of all replicas, by model.
+/// Replicas by model, as "MODEL bBATCH xCOUNT".
 std::map<std::string, std::string> replicas_in(const proposal& x) {
   std::map<std::string, uint64_t> count, batch;
   for (auto& g : x.groups) {
@@ -102,7 +102,7 @@ std::set<std::string> devices_in(const proposal& x) {
   return out;
 }
 
-/// The expected goodput as the reason of each model states it.
+/// The expected goodput, taken from the reason of a model.
 std::string total_in(const proposal& x) {
   auto& text = x.reasons.begin()->second;
   auto begin = text.find("all models ") + 11;
@@ -114,7 +114,7 @@ const std::vector<std::string> vision{"alexnet", "densenet121",
 const std::vector<std::string> mixed{"bert", "gpt2", "mobilenet_v2",
                                      "resnet50"};
 
-/// Expected goodput with 1, 2 and more devices.
+/// The expected goodput with 1 to `most` devices.
 std::vector<std::string> totals(const std::vector<std::string>& models,
                                 microseconds slo, size_t most,
                                 const std::string& policy,
@@ -125,7 +125,7 @@ std::vector<std::string> totals(const std::vector<std::string>& models,
   return out;
 }
 
-/// Groups by |sum of Creq - sum of Mreq| of pairs: all pairings are tried.
+/// The least sum of |sum of Creq - sum of Mreq| over all possible pairings.
 double least_weight(std::vector<double> surplus, size_t pairs) {
   if (pairs == 0)
     return 0;
@@ -143,8 +143,8 @@ double least_weight(std::vector<double> surplus, size_t pairs) {
 
 } // namespace
 
-TEST_CASE("IF-50: table A.1 is a profile with rates, memory and metrics by"
-          " batch") {
+TEST_CASE(
+  "IF-50: table A.1 is a profile with rates and memory and metrics by batch") {
   CHECK(table_a1().models().size() == 13);
   size_t points = 0;
   for (auto& x : table_a1().all())
@@ -169,8 +169,8 @@ TEST_CASE("IF-55: usher takes no batch with a latency over the SLO") {
   CHECK(replicas_in(z.ask("usher", options)).at("resnet50") == "none");
 }
 
-TEST_CASE("IF-56: usher groups by a matching of the least weight and the most"
-          " pairs, in floor(log2 n) rounds") {
+TEST_CASE("IF-56: usher groups by a matching of least weight and most pairs in "
+          "floor log2 n rounds") {
   random_stream random{7};
   for (int round = 0; round < 200; ++round) {
     std::vector<usher_model> models;
@@ -206,8 +206,8 @@ TEST_CASE("IF-56: usher groups by a matching of the least weight and the most"
   }
 }
 
-TEST_CASE("IF-57: usher tries 1 to 6 times the least replica count, at most one"
-          " replica per device, and skips a model that needs more devices") {
+TEST_CASE("IF-57: usher tries 1 to 6 times the least replica count and skips a "
+          "model that needs more devices") {
   // Three replicas of rate 10 serve 25; batch 1 has a rate of 4.
   std::vector<usher_model> models{{"m", 25, {{1, 4, 60, 1}, {8, 10, 90, 1}}}};
   auto count = [&](size_t devices, uint64_t factors = 6) {
@@ -217,15 +217,15 @@ TEST_CASE("IF-57: usher tries 1 to 6 times the least replica count, at most one"
   };
   CHECK(count(2) == 0);
   CHECK(count(3) == 3);
-  CHECK(count(9) == 3);               // fewest devices
-  models[0].batches[1].compute = 101; // fits nowhere: 7 of batch 1 are needed
+  CHECK(count(9) == 3);               // the fewest devices
+  models[0].batches[1].compute = 101; // too large: batch 1 needs 7 replicas
   CHECK(count(8) == 6);
   CHECK(count(9) == 7);
   CHECK(count(9, 2) == 6);
 }
 
-TEST_CASE("IF-58: usher places one-sided models in turn, neutral ones last, and"
-          " each on devices of its group, then of others, then unused ones") {
+TEST_CASE("IF-58: usher places one-sided models in turn and neutral ones last "
+          "and prefers devices of its group") {
   auto order = [](double memory_of_2, double heavy) {
     // All on one device, so that the replicas show the order.
     std::vector<usher_model> models{{"neutral", 1, {{4, 1, 20, 20}}},
@@ -255,13 +255,12 @@ TEST_CASE("IF-58: usher places one-sided models in turn, neutral ones last, and"
   CHECK(device_of({{0}, {1, 2}}, 1) == 1); // no room beside a
   CHECK(device_of({{0}, {1, 2}}, 2) == 1); // beside b of its group
   three[2].batches[0].compute = 45;
-  CHECK(device_of({{0}, {1}, {2}}, 2) == 2); // no room anywhere
+  CHECK(device_of({{0}, {1}, {2}}, 2) == 2); // no room on a used device
   three[2].batches[0].compute = 40;
   CHECK(device_of({{0}, {1}, {2}}, 2) == 1); // beside b of another group
 }
 
-TEST_CASE("IF-59: usher expects 800, 793.57 and 1500 requests/s in the three"
-          " cases of the thesis") {
+TEST_CASE("IF-59: usher expects the goodput of the three cases of the thesis") {
   option_texts at_400{{"rate", "400"}};
   auto first =
     v100_cluster{{"resnet50", "alexnet", "t5", "gpt2"}, 200ms, 4}.ask("usher",
@@ -283,8 +282,8 @@ TEST_CASE("IF-59: usher expects 800, 793.57 and 1500 requests/s in the three"
   CHECK(devices_in(third).size() == 3);
 }
 
-TEST_CASE("IF-59: usher expects the goodput of appendix B.3 in E1 with 1 to 6"
-          " and in E2 with 1 to 8 devices") {
+TEST_CASE("IF-59: usher expects the goodput of appendix B.3 in E1 with 1 to 6 "
+          "and in E2 with 1 to 8 devices") {
   using texts = std::vector<std::string>;
   option_texts groups{{"rate", "500"},
                       {"groups", "vgg19 densenet121 efficientnet_b7;"
@@ -299,8 +298,8 @@ TEST_CASE("IF-59: usher expects the goodput of appendix B.3 in E1 with 1 to 6"
   CHECK(six.at("resnet50") == "b4 x1");
 }
 
-TEST_CASE("IF-60: wao-usher is usher with another metric, and places E1 on 3"
-          " devices and bert and gpt2 of E2 side by side on each of 3") {
+TEST_CASE("IF-60: wao-usher equals usher with another metric and its "
+          "placements of E1 and E2 match the thesis") {
   option_texts e1{
     {"rate", "500"},
     {"groups", "vgg19 alexnet resnet50; densenet121 efficientnet_b7"}};
@@ -326,9 +325,8 @@ TEST_CASE("IF-60: wao-usher is usher with another metric, and places E1 on 3"
   }
 }
 
-TEST_CASE(
-  "IF-64: usher limits each replica to its compute demand, unless shares"
-  " are off, and runs one batch at a time") {
+TEST_CASE("IF-64: usher limits each replica to its compute demand unless "
+          "shares are off and runs one batch at a time") {
   v100_cluster x{mixed, 300ms, 3};
   for (auto& g : x.ask("wao-usher", {{"rate", "300"}}).groups) {
     CAPTURE(g.model);
@@ -341,8 +339,8 @@ TEST_CASE(
     CHECK(g.share == 0);
 }
 
-TEST_CASE("IF-12: usher keeps the memory of a device's replicas within the"
-          " device") {
+TEST_CASE("IF-12: the memory of the replicas that usher places stays within "
+          "the device") {
   v100_cluster x{{"alexnet", "resnet50"}, 200ms, 0};
   x.add_node("small", 400'000'000); // alexnet b4: 285 MB, resnet50 b4: 199 MB
   x.add_node("small too", 400'000'000);
@@ -353,8 +351,8 @@ TEST_CASE("IF-12: usher keeps the memory of a device's replicas within the"
   CHECK(devices_in(x.ask("wao-usher", {{"rate", "100"}})).size() == 1);
 }
 
-TEST_CASE("usher: measured rates count once all gateways reported for the"
-          " window, and stay until they are renewed") {
+TEST_CASE("usher: measured rates count once all gateways reported for the "
+          "window and stay until renewal") {
   v100_cluster x{{"bert"}, 300ms, 4};
   auto replicas = [&](const option_texts& options, double rate) {
     model_load load;
@@ -376,8 +374,8 @@ TEST_CASE("usher: measured rates count once all gateways reported for the"
         == "b4 x1");
 }
 
-TEST_CASE("usher: options of another form, and models without a plan, are"
-          " refused by name") {
+TEST_CASE(
+  "usher: malformed options and models without a plan are refused by name") {
   auto refused = [](const std::string& key, const std::string& text) {
     auto made =
       make_scaling_policy("cluster", {"usher", {{key, text}}, 1s, {}, {}});

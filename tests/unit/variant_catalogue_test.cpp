@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t cpu = 0, gpu = 1;
 
-/// An application "x" with a slow cheap variant and a fast dear one, and two
+/// An application "x" with a slow cheap and a fast expensive variant, and two
 /// workers.
 struct two_variants {
   two_variants() {
@@ -31,19 +31,20 @@ struct two_variants {
 };
 
 double drawn(random_stream& chance) {
-  return static_cast<double>(chance.below(5)) / 4; // so that some are equal
+  return static_cast<double>(chance.below(5)) / 4; // some are equal
 }
 
 } // namespace
 
-TEST_CASE("IN-24: a matching variant that is active is preferred to a cheaper"
-          " one without replicas") {
+TEST_CASE("IN-24: a matching active variant is preferred to a cheaper one "
+          "without replicas") {
   two_variants x;
   x.all.set_replica(x.fast, 0, 0.9, false);
   CHECK(x.ask() == variant_choice{x.fast, 0, false});
   x.all.set_replica(x.slow, 1, 0.9, false);
   CHECK(x.ask() == variant_choice{x.slow, 1, false});
-  CHECK(x.ask(0.7) == variant_choice{x.slow, 1, false}); // as accurate as asked
+  // exactly the requested accuracy
+  CHECK(x.ask(0.7) == variant_choice{x.slow, 1, false});
   CHECK(x.ask(0.71) == variant_choice{x.fast, 0, false});
   CHECK(x.ask(0, 0.1) == variant_choice{x.fast, 0, false});
 }
@@ -57,7 +58,7 @@ TEST_CASE("IN-25: the least loaded worker that runs the variant is chosen") {
   CHECK(x.ask() == variant_choice{x.slow, 0, false});
 }
 
-TEST_CASE("IN-33: rule fit chooses the most loaded worker that is active") {
+TEST_CASE("IN-33: rule fit chooses the most loaded active worker") {
   two_variants x;
   x.all.set_replica(x.slow, 0, 0.5, false);
   x.all.set_replica(x.slow, 1, 0.6, false);
@@ -65,15 +66,15 @@ TEST_CASE("IN-33: rule fit chooses the most loaded worker that is active") {
   CHECK(x.ask(0, 0, selection_rule::fit) == variant_choice{x.slow, 1, false});
 }
 
-TEST_CASE("IN-26, IN-27: without an active match the variant of least loading"
-          " time plus latency is loaded where its hardware is used least") {
+TEST_CASE("IN-26, IN-27: without an active match the variant of least loading "
+          "time plus latency is loaded on its least used hardware") {
   two_variants x;
   CHECK(x.ask() == variant_choice{x.slow, 1, true});
   CHECK(x.ask(0.72) == variant_choice{x.fast, 0, true});
 }
 
-TEST_CASE("IN-28: overloaded and interfered replicas are avoided while any"
-          " other variant can be used") {
+TEST_CASE("IN-28: overloaded and interfered replicas are avoided while another "
+          "variant can be used") {
   two_variants x;
   x.all.set_replica(x.slow, 0, 0.1, true);
   x.all.set_replica(x.slow, 1, 0.9, false);
@@ -86,8 +87,8 @@ TEST_CASE("IN-28: overloaded and interfered replicas are avoided while any"
   CHECK(x.ask() == variant_choice{x.slow, 1, false});
 }
 
-TEST_CASE("IN-29, IN-69: only variants of the application that some worker can"
-          " hold are chosen") {
+TEST_CASE("IN-29, IN-69: only variants of the application that fit on some "
+          "worker are chosen") {
   two_variants x;
   auto other = x.all.add({"y", 0.9, 0.001, 0.1, 0.1, cpu});
   CHECK(x.ask(0.8) == std::nullopt);
@@ -98,8 +99,8 @@ TEST_CASE("IN-29, IN-69: only variants of the application that some worker can"
   CHECK(x.ask(0.72) == std::nullopt);
 }
 
-TEST_CASE("IN-15: the index chooses as a scan does, in 10,000 catalogues with"
-          " changes") {
+TEST_CASE(
+  "IN-15: the index chooses like a scan in 10000 catalogues with changes") {
   size_t found = 0, loads = 0;
   for (uint64_t seed = 1; seed <= 10'000; ++seed) {
     random_stream chance{seed};

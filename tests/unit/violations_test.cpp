@@ -14,7 +14,7 @@ std::string replay_of(const broken_promise& x) {
   return "again " + std::to_string(*x.seed);
 }
 
-/// Violations of I10 by seeds 1 to `seeds`, two of each, and one of I2.
+/// Two violations of I10 for each of the seeds 1 to `seeds`, and one of I2.
 std::vector<broken_promise> many(uint64_t seeds) {
   std::vector<broken_promise> out;
   for (uint64_t seed = 1; seed <= seeds; ++seed)
@@ -26,12 +26,12 @@ std::vector<broken_promise> many(uint64_t seeds) {
 
 } // namespace
 
-TEST_CASE("explore: violations are grouped by invariant, with its meaning, and"
-          " five seeds of each are shown") {
+TEST_CASE("explore: violations are grouped by invariant with its meaning and "
+          "five seeds each") {
   auto text = violations_text(many(700), 0, replay_of);
   CHECK(text
         == "I2 (1 violation, 1 seed): An answer goes to the client that sent"
-           " the request, and is computed from the inputs of that request.\n"
+           " the request, and is computed from the request's inputs.\n"
            "  seed 4, first 3 of 9 faults: at 3 s: request 7 went to another"
            " client\n"
            "  look at it with\n"
@@ -54,7 +54,7 @@ TEST_CASE("explore: lines of violations fit a terminal") {
     CHECK(line.size() <= 80);
 }
 
-TEST_CASE("explore: a violation that all seeds show together has no call") {
+TEST_CASE("explore: a violation of all seeds together has no replay command") {
   std::vector<broken_promise> all{{"P21", "a.b never happened in 9 seeds"}};
   auto text = violations_text(all, 0, replay_of);
   CHECK(text.find("  a.b never happened in 9 seeds\n") != std::string::npos);
@@ -62,7 +62,7 @@ TEST_CASE("explore: a violation that all seeds show together has no call") {
   CHECK(to_string(all[0]) == "P21 a.b never happened in 9 seeds");
 }
 
-TEST_CASE("explore: every invariant that is checked has a meaning") {
+TEST_CASE("explore: every checked invariant has a meaning") {
   using namespace simulator;
   ledger book;
   loaded_scenario what;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include "models/backend/warm_up.hpp"
 #include "models/crossing.hpp"
 #include "models/device/run_pace.hpp"
 #include "models/device/short_runs.hpp"
-#include "models/device/warm_up.hpp"
 #include "tests/support/builders.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("run_pace: a batch may take as much longer as it is larger") {
+TEST_CASE("run_pace: the expected time of a batch grows with its size") {
   run_pace x;
   CHECK(x.expected(100) == 0ns);
   x.learn(30ms, 10);
@@ -20,7 +20,7 @@ TEST_CASE("run_pace: a batch may take as much longer as it is larger") {
   CHECK(x.expected(SIZE_MAX) == 240h);
 }
 
-TEST_CASE("run_pace: one long run counts for a while, not for ever") {
+TEST_CASE("run_pace: one long run raises the expected time only for a while") {
   run_pace x;
   x.learn(8s, 10);
   x.learn(10ms, 10);
@@ -30,20 +30,21 @@ TEST_CASE("run_pace: one long run counts for a while, not for ever") {
   CHECK(x.expected(10) == 10ms);
 }
 
-TEST_CASE("short runs: inputs no larger than those that were short are expected"
-          " to be short again") {
+TEST_CASE(
+  "short runs: inputs no larger than short ones are expected to be short") {
   short_runs x{100us};
-  CHECK_FALSE(x.expected(10)); // nothing is known
+  CHECK_FALSE(x.expected(10)); // no run was measured
   x.learn(40us, 10);
   CHECK(x.expected(10));
   CHECK_FALSE(x.expected(11));
-  x.learn(500us, 1000); // says nothing of smaller ones
+  x.learn(500us, 1000); // not evidence about smaller inputs
   CHECK(x.expected(10));
   x.learn(50us, 20);
   CHECK(x.expected(20));
 }
 
-TEST_CASE("short runs: one long run is an accident, three are a slow model") {
+TEST_CASE(
+  "short runs: one long run is ignored and three mark the model as slow") {
   short_runs x{100us};
   x.learn(40us, 10);
   x.learn(5000us, 10);
@@ -51,14 +52,14 @@ TEST_CASE("short runs: one long run is an accident, three are a slow model") {
   CHECK(x.expected(10));
   x.learn(5000us, 10);
   CHECK_FALSE(x.expected(10));
-  x.learn(60us, 10); // on a lane, some time later
+  x.learn(60us, 10); // later, on a lane
   CHECK(x.expected(10));
 }
 
 namespace {
 
-/// Takes as long for a row as it is told, on a clock of its own, and notes how
-/// many it is given.
+/// A stage that takes a fixed time per row on its own clock, and records the
+/// rows of each pass.
 class slow_stage : public loaded_stage {
 public:
   explicit slow_stage(nanoseconds row) : row_(row) {}
@@ -79,7 +80,7 @@ private:
   nanoseconds row_;
 };
 
-/// Of the first of so many layers.
+/// The rows of each pass of a warm-up, for the first of `layers` layers.
 std::vector<int64_t> rows_of_warm_up(nanoseconds row, size_t batch,
                                      nanoseconds short_pass = 0ns,
                                      size_t layers = 1) {
@@ -91,7 +92,8 @@ std::vector<int64_t> rows_of_warm_up(nanoseconds row, size_t batch,
   return x.rows;
 }
 
-/// Of one that others want the thread of when so many passes are done.
+/// The rows of each pass, if another task needs the thread after `passes`
+/// passes.
 std::vector<int64_t> rows_until_wanted(size_t passes) {
   slow_stage x{10us};
   warm_up_options how{0, 1, 64, 0ns, [&] { return x.now; }};
@@ -102,19 +104,20 @@ std::vector<int64_t> rows_until_wanted(size_t passes) {
 
 } // namespace
 
-TEST_CASE("warm-up: a full batch, or as much of one as is soon done") {
+TEST_CASE(
+  "warm-up: it runs a full batch or as many rows as fit its time limit") {
   CHECK(rows_of_warm_up(10us, 64) == std::vector<int64_t>{1, 1, 64, 64});
   CHECK(rows_of_warm_up(20ms, 64) == std::vector<int64_t>{1, 1, 10, 10});
   CHECK(rows_of_warm_up(150ms, 64) == std::vector<int64_t>{1, 1});
   CHECK(rows_of_warm_up(210ms, 64) == std::vector<int64_t>{1});
 }
 
-TEST_CASE("warm-up: a part has as much time as it is of the model") {
+TEST_CASE("warm-up: the time limit of a part is its share of the model") {
   CHECK(rows_of_warm_up(20ms, 64, 0ns, 2) == std::vector<int64_t>{1, 1, 5, 5});
   CHECK(rows_of_warm_up(20ms, 64, 0ns, 20) == std::vector<int64_t>{1});
 }
 
-TEST_CASE("warm-up: it is given up between passes, the first one done") {
+TEST_CASE("warm-up: it can be stopped between passes after the first one") {
   CHECK(rows_until_wanted(0) == std::vector<int64_t>{1});
   CHECK(rows_until_wanted(1) == std::vector<int64_t>{1});
   CHECK(rows_until_wanted(2) == std::vector<int64_t>{1, 1});
@@ -125,8 +128,8 @@ TEST_CASE("warm-up: short passes are repeated") {
   CHECK(rows_of_warm_up(10us, 1, 20us) == std::vector<int64_t>(8, 1));
 }
 
-TEST_CASE("warm-up: a first stage gets the manifest's row as often as it has"
-          " rows, others and a manifest without it get zeros") {
+TEST_CASE(
+  "warm-up: a first stage gets the manifest's row and other stages get zeros") {
   auto info = make_bundle("m")->info;
   auto row = floats({1, 4}, 5);
   auto text = write_warm_up_row(info.signature, {row});

@@ -11,8 +11,8 @@ namespace millrace {
 
 namespace {
 
-/// How long after its deadline an answer is still waited for: the gateway says
-/// deadline_exceeded by then.
+/// How long after a request's deadline the client still waits for its answer.
+/// By then the gateway has answered deadline_exceeded.
 constexpr microseconds grace = 250ms;
 
 infer_reply failed(ec status, std::string text) {
@@ -31,12 +31,12 @@ bool is_small(const infer& x) {
   return n <= 16'384;
 }
 
-/// A gateway closes the connection over a frame that is too long.
+/// A gateway closes the connection when a frame is too long.
 result<void> check_size(const wire_frames& x) {
   auto refuse = [](const char* what, size_t found, size_t most) {
     return error{ec::too_large,
                  std::string{what} + " has " + format_bytes(found)
-                   + ", at most " + format_bytes(most) + " are taken",
+                   + ", at most " + format_bytes(most) + " are accepted",
                  {}};
   };
   if (x.first.size() > codec_limits::body_bytes)
@@ -112,15 +112,15 @@ uint64_t client::open(timestamp due, microseconds patience) {
 }
 
 /// Sends a frame at once, or keeps it until there is room.
-void client::send(frame_writer& x, std::vector<uint64_t> ids) {
-  auto out = x.take();
+void client::send(frame_writer& frames, std::vector<uint64_t> ids) {
+  auto out = frames.take();
   auto refuse = [&](const error& why) {
     for (auto id : ids)
       fail(id, why);
   };
   if (auto fine = check_size(out); !fine)
     return refuse(fine.failure());
-  settle_lost(); // a loss until now does not concern this frame
+  settle_lost(); // an earlier loss does not concern this frame
   send_waiting();
   if (unsent_.empty() && send_now(out, ids))
     return;
@@ -135,8 +135,9 @@ void client::send(frame_writer& x, std::vector<uint64_t> ids) {
             {}});
 }
 
-bool client::send_now(const wire_frames& x, const std::vector<uint64_t>& ids) {
-  if (!link_->send(x))
+bool client::send_now(const wire_frames& frames,
+                      const std::vector<uint64_t>& ids) {
+  if (!link_->send(frames))
     return false;
   auto now = link_->now();
   for (auto id : ids)
@@ -145,7 +146,7 @@ bool client::send_now(const wire_frames& x, const std::vector<uint64_t>& ids) {
   return true;
 }
 
-/// Sends what waits for room, as far as there is some now.
+/// Sends waiting frames, as far as the send buffer has room.
 void client::send_waiting() {
   while (!unsent_.empty() && link_->has_room()) {
     auto now = link_->now();
@@ -157,7 +158,7 @@ void client::send_waiting() {
       return i->second.due;
     };
     auto out = with_time_left(next.content, now, due_of);
-    if (out.first.size() == 0) // all were settled meanwhile
+    if (out.first.size() == 0) // all its requests are settled
       continue;
     std::erase_if(next.ids, [&](auto id) { return !due_of(id); });
     if (!send_now(out, next.ids))
@@ -174,8 +175,8 @@ void client::fail(uint64_t id, const error& why) {
     ready_.push_back({id, failed(why.code, why.text)});
 }
 
-/// What to do with a request at its deadline, and when the wait for its answer
-/// is over.
+/// Returns how to handle a request at its deadline, and when to stop waiting
+/// for its answer.
 void client::expire(uint64_t id, timestamp now) {
   auto i = open_.find(id);
   if (i == open_.end())
@@ -199,8 +200,8 @@ error client::not_sent() const {
   return {ec::unavailable, "the request was not sent in time: " + why, {}};
 }
 
-/// Requests that were sent on a lost connection get no answer, except those
-/// that came before.
+/// Requests on a lost connection are unavailable, except those with an answer
+/// already received.
 bool client::settle_lost() {
   if (!link_->was_lost())
     return false;
@@ -222,9 +223,9 @@ void client::flush() {
     send(grouped_, std::exchange(grouped_ids_, {}));
 }
 
-uint64_t client::submit(const infer& x, microseconds deadline, int32_t priority,
-                        std::string trace) {
-  auto fine = check_times(x, deadline);
+uint64_t client::submit(const infer& request, microseconds deadline,
+                        int32_t priority, std::string trace) {
+  auto fine = check_times(request, deadline);
   if (!link_ || !fine) {
     auto why = link_ ? fine.failure() : client_closed;
     ready_.push_back({++last_, failed(why.code, why.text)});
@@ -236,22 +237,22 @@ uint64_t client::submit(const infer& x, microseconds deadline, int32_t priority,
   head.left = {now + deadline};
   head.prio = priority;
   head.trace = std::move(trace);
-  if (grouping_ == 0 || !is_small(x)) {
+  if (grouping_ == 0 || !is_small(request)) {
     frame_writer alone;
-    alone.add(std::move(head), x, now);
+    alone.add(std::move(head), request, now);
     send(alone, {id});
     return id;
   }
-  grouped_.add(std::move(head), x, now);
+  grouped_.add(std::move(head), request, now);
   grouped_ids_.push_back(id);
   if (grouped_.full())
     flush();
   return id;
 }
 
-void client::take(const wire_frames& x, timestamp now) {
+void client::take(const wire_frames& frames, timestamp now) {
   silence_.on_message(now);
-  frame_reader in{x.first.view(), x.raw, now};
+  frame_reader in{frames.first.view(), frames.raw, now};
   while (!in.at_end()) {
     if (!in.next())
       return;
@@ -262,12 +263,12 @@ void client::take(const wire_frames& x, timestamp now) {
     else if (is_open)
       read_reply(ready_.emplace_back(answer{id, {}}).reply, in);
     else
-      in.skip(); // settled here already
+      in.skip(); // settled by the client already
   }
 }
 
-/// Waits for one event of the connection, at most until that time, and handles
-/// it.
+/// Waits for one event of the connection, at most until `until`, and handles
+/// the event.
 void client::step(timestamp until) {
   send_waiting();
   auto now = link_->now();
@@ -306,9 +307,9 @@ std::optional<client::answer> client::receive(microseconds longest) {
   }
 }
 
-infer_reply client::infer_one(const infer& x, microseconds deadline,
+infer_reply client::infer_one(const infer& request, microseconds deadline,
                               std::string trace) {
-  auto id = submit(x, deadline, 0, std::move(trace));
+  auto id = submit(request, deadline, 0, std::move(trace));
   for (;;)
     if (auto y = receive(1s); y && y->id == id)
       return std::move(y->reply);

@@ -14,14 +14,14 @@ namespace millrace {
 
 namespace {
 
-/// How long to wait before another attempt after being turned away, at least
-/// and at most: a key that was suspended may be resumed, and who was turned
-/// away together shall not come back together. After a lost connection it is
-/// libzmq that adds some time by chance.
+/// Minimum and maximum of the random pause before a refused client connects
+/// again. A suspended key may be resumed, and refused clients must not
+/// reconnect all at once. After a lost connection libzmq adds its own random
+/// pause.
 constexpr milliseconds refused_pauses[] = {500ms, 1500ms};
 
-/// Looking what befell a connection is a call to the system. No other is there
-/// sooner than libzmq's first pause, of 50 ms.
+/// Reading connection events is a system call. libzmq's first pause is 50 ms,
+/// so that no new connection exists earlier.
 constexpr auto look_again = 25ms;
 
 class zmq_connection : public connection {
@@ -42,21 +42,22 @@ public:
     if (!retry_at_)
       return error{ec::unavailable,
                    cut_off_
-                     ? address + " takes connections, but nobody speaks: "
+                     ? address + " accepts connections, but does not answer: "
                          + silent_because()
-                     : "nobody answers at " + address,
+                     : "no answer from " + address,
                    {}};
     if (!key_)
-      return error{ec::forbidden, address + " lets in only who has a key", {}};
+      return error{
+        ec::forbidden, address + " accepts only connections with a key", {}};
     return error{ec::forbidden,
-                 address + " does not let in the key of " + key
-                   + ": another role's, unknown, suspended, or for a minute"
-                     " because it said what it may not",
+                 address + " refuses the key of " + key
+                   + ": for another role, unknown, suspended, or blocked for a "
+                     "minute after forbidden messages",
                  {}};
   }
 
-  bool send(const wire_frames& x) override {
-    return zeromq::send(socket_, {}, x);
+  bool send(const wire_frames& frames) override {
+    return zeromq::send(socket_, {}, frames);
   }
 
   bool has_room() override {
@@ -77,7 +78,7 @@ public:
   }
 
   std::optional<wire_frames> receive(microseconds longest) override {
-    // The clock is asked only when there is nothing yet.
+    // Reads the clock only if no message is there.
     auto x = take();
     if (x || longest <= microseconds{0})
       return x;
@@ -119,8 +120,8 @@ private:
     if (key->cluster_key.empty())
       return error{ec::bad_config,
                    path
-                     + ": is no client's, viewer's or operator's key: it does"
-                       " not name the cluster's",
+                     + ": is no key of a client, viewer or operator: the "
+                       "cluster's key is missing",
                    {}};
     key_ = std::move(*key);
     return {};
@@ -141,25 +142,26 @@ private:
     return zeromq::connect(socket_, address_);
   }
 
-  /// Waits until the socket is ready or something befell the connection;
-  /// returns what the socket is ready for.
+  /// Waits for the socket or for a connection event. Returns the events that
+  /// the socket is ready for.
   short poll(short what, microseconds longest) {
     std::array<zmq::pollitem_t, 2> items{
       {{socket_.handle(), 0, what, 0},
        {events_.socket().handle(), 0, ZMQ_POLLIN, 0}}};
     auto most =
       std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(longest));
-    // Not zmq::poll, which throws when a signal ends it.
+    // zmq::poll would throw when a signal interrupts it.
     if (zmq_poll(items.data(), static_cast<int>(items.size()), most.count())
         <= 0)
       return 0;
     return items[0].revents;
   }
 
-  /// Who has keys may end a connection before it could say so.
+  /// A server with keys may close a connection before it can send a reason.
   std::string silent_because() const {
     return std::string{"a node that hangs, a balancer without nodes, or "}
-           + (key_ ? "another cluster's" : "who lets in only who has a key");
+           + (key_ ? "another cluster's"
+                   : "a node that accepts only connections with a key");
   }
 
   void take_events() {
@@ -169,7 +171,7 @@ private:
       lost_ = lost_ || event->kind == ZMQ_EVENT_DISCONNECTED;
       cut_off_ = cut_off_ || event->kind == zeromq::broken_handshake;
       if ((event->kind & zeromq::failed_handshakes) != 0)
-        retry_at_ = now() + pause(); // libzmq itself tries no more
+        retry_at_ = now() + pause(); // libzmq does not retry after a refusal
     }
     if (retry_at_ && now() >= *retry_at_)
       static_cast<void>(connect());
@@ -196,15 +198,15 @@ private:
   std::optional<key_file> key_;
   zmq::context_t context_{1};
   zmq::socket_t socket_;
-  zeromq::socket_events events_; // after the socket: goes before it
+  zeromq::socket_events events_; // after the socket, so destroyed before it
   zeromq::frame_list frames_;
   bool connected_ = false;
   bool lost_ = false;
-  timestamp looked_;     ///< for events
-  bool cut_off_ = false; ///< some connection, before it began
+  timestamp looked_;     ///< the last check for events
+  bool cut_off_ = false; ///< some connection was closed during the handshake
   random_stream chance_{
     static_cast<uint64_t>(now().time_since_epoch().count())};
-  std::optional<timestamp> retry_at_; ///< when it was turned away
+  std::optional<timestamp> retry_at_; ///< set when the connection was refused
 };
 
 } // namespace

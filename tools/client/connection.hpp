@@ -9,15 +9,14 @@
 
 namespace millrace {
 
-/// A connection from a program of ours to a node's endpoint for clients or for
-/// operators. For one thread.
+/// A connection from a client, shell or tool to a node's endpoint for clients
+/// or for operators. For one thread.
 class connection {
 public:
-  /// Connects; a node that is not there yet is waited for, so long. `key` is
-  /// the file of a key (millrace keys new), empty where the cluster has none.
-  /// Errors: bad_config when the address cannot be parsed or the key is none;
-  /// forbidden when it is not let in; unavailable when nobody listens there
-  /// within the time.
+  /// Connects, and waits up to `longest` for a node to listen. `key`: file of a
+  /// key (millrace keys new); empty for a cluster without keys. Errors:
+  /// bad_config for an invalid address or key; forbidden when the key is
+  /// refused; unavailable when no node answers in time.
   static result<std::unique_ptr<connection>> open(const std::string& address,
                                                   microseconds longest,
                                                   const std::string& key);
@@ -25,25 +24,25 @@ public:
   virtual ~connection() = default;
 
   /// False when no node is connected, or the send buffer is full.
-  virtual bool send(const wire_frames& x) = 0;
+  virtual bool send(const wire_frames& frames) = 0;
 
   /// Whether send() would take a message now.
   virtual bool has_room() = 0;
 
-  /// Waits until there is room to send, a message to receive or a loss to
-  /// handle, at most so long.
+  /// Waits at most `longest` until there is room to send, a message to receive,
+  /// or a loss to handle.
   virtual void wait_for_room(microseconds longest) = 0;
 
-  /// The next message, waited for at most so long.
+  /// The next message; waits at most `longest`.
   virtual std::optional<wire_frames> receive(microseconds longest) = 0;
 
-  /// Whether the connection was lost since the last call, known before another
-  /// connection exists: messages sent on it get no answer. The connection is
-  /// made again without a call, after pauses that grow from 50 ms to a second,
+  /// Whether the connection was lost since the last call; true before a new
+  /// connection exists. Messages sent on the lost connection get no answer.
+  /// Reconnects automatically, after pauses that grow from 50 ms to a second,
   /// with a random part.
   virtual bool was_lost() = 0;
 
-  /// Gives up a connection that is dead, and makes a new one: was_lost() then.
+  /// Closes a dead connection and makes a new one; was_lost() is then true.
   virtual void renew() = 0;
 
   virtual bool is_connected() const = 0;

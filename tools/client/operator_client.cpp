@@ -21,7 +21,7 @@ operator_client::wait(std::vector<uint64_t> ids, microseconds longest) {
   while (out.size() < ids.size()) {
     auto x = link_->receive(to_us(until - link_->now()));
     if (!x) {
-      link_->was_lost(); // another one is on its way
+      link_->was_lost(); // a new connection is being made
       break;
     }
     auto opened = open_frame(x->first.view(), link_->now());

@@ -9,61 +9,61 @@
 
 namespace millrace {
 
-/// Asks a cluster's actors things, through one node's endpoint for operators.
-/// For one thread.
+/// Sends requests to actors of a cluster, through one node's endpoint for
+/// operators. For one thread.
 class operator_client {
 public:
-  /// Connects, with the key in that file where the cluster has keys.
+  /// Connects with the key in that file; empty for a cluster without keys.
   /// Errors: as connection::open.
   static result<operator_client> connect(const std::string& address,
                                          microseconds longest = 2s,
                                          const std::string& key = {});
 
-  /// Sends a request to NODE/NAME; its answer comes from one of the next waits.
+  /// Sends a request to NODE/NAME; a later wait() returns the answer.
   template <class T>
-  uint64_t send(const std::string& to, const T& x) {
+  uint64_t send(const std::string& to, const T& request) {
     frame_writer out;
     header head;
     head.id = ++last_;
     head.to = to;
-    out.add(std::move(head), x, link_->now());
-    link_->was_lost(); // this goes out on what is there now
+    out.add(std::move(head), request, link_->now());
+    link_->was_lost(); // forget losses: the request uses the current connection
     link_->send(out.take());
     return last_;
   }
 
-  /// Waits for the answers to all of these, at most so long; those that did
-  /// not come are not in the map.
+  /// Waits at most `longest` for the answers to these requests. Missing answers
+  /// are not in the map.
   std::map<uint64_t, wire_message> wait(std::vector<uint64_t> ids,
                                         microseconds longest);
 
-  /// Lets so much time pass.
+  /// Waits for a time, and handles messages meanwhile.
   void idle(microseconds time) { wait({0}, time); }
 
-  /// Reads an answer. Errors: the actor's own; unavailable without an answer.
+  /// Decodes an answer. Errors: the actor's own; unavailable without an answer.
   template <class T>
-  result<T> read(const wire_message& x) {
-    decode_context ctx{link_->now(), nullptr, x.attachments, 0};
-    if (x.head.t == error_reply::record_name()) {
-      auto y = decode<error_reply>(x.body.view(), ctx);
+  result<T> read(const wire_message& message) {
+    decode_context ctx{link_->now(), nullptr, message.attachments, 0};
+    if (message.head.t == error_reply::record_name()) {
+      auto y = decode<error_reply>(message.body.view(), ctx);
       if (!y)
         return y.failure();
       return error{y->code, y->text, y->retry_after};
     }
-    if (x.head.t != T::record_name())
+    if (message.head.t != T::record_name())
       return error{ec::internal,
                    "expected an answer of type " + std::string{T::record_name()}
-                     + ", got " + x.head.t
+                     + ", got " + message.head.t
                      + " (is the address one for operators?)",
                    {}};
-    return decode<T>(x.body.view(), ctx);
+    return decode<T>(message.body.view(), ctx);
   }
 
-  /// One request and its answer.
+  /// Sends a request and waits for its answer.
   template <class T, class Request>
-  result<T> ask(const std::string& to, const Request& x,
+  result<T> ask(const std::string& to, const Request& request,
                 microseconds longest = 2s) {
-    auto id = send(to, x);
+    auto id = send(to, request);
     auto answers = wait({id}, longest);
     if (answers.empty())
       return error{ec::unavailable, to + " did not answer in time", {}};
@@ -71,8 +71,8 @@ public:
   }
 
 private:
-  explicit operator_client(std::unique_ptr<connection> x)
-    : link_(std::move(x)) {}
+  explicit operator_client(std::unique_ptr<connection> link)
+    : link_(std::move(link)) {}
 
   std::unique_ptr<connection> link_;
   uint64_t last_ = 0;

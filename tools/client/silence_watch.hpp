@@ -25,8 +25,8 @@ public:
     silent_since_.reset();
   }
 
-  /// After the timeout of a request that was sent at that time. Returns whether
-  /// the connection is dead.
+  /// Call after the timeout of a request sent at `sent`. Returns whether the
+  /// connection is dead.
   bool on_timeout(timestamp sent, timestamp now) {
     auto since = std::max(sent, received_);
     if (!silent_since_ || since < *silent_since_)
@@ -35,8 +35,8 @@ public:
   }
 
 private:
-  timestamp received_;                    ///< the last message
-  std::optional<timestamp> silent_since_; ///< with a request that timed out
+  timestamp received_;                    ///< arrival of the last message
+  std::optional<timestamp> silent_since_; ///< begin of the silence
 };
 
 } // namespace millrace

@@ -6,11 +6,11 @@
 
 namespace millrace {
 
-bool unsent_frames::push(unsent_frame x) {
-  if (requests_ + x.ids.size() > requests_max)
+bool unsent_frames::push(unsent_frame frame) {
+  if (requests_ + frame.ids.size() > requests_max)
     return false;
-  requests_ += x.ids.size();
-  frames_.push_back(std::move(x));
+  requests_ += frame.ids.size();
+  frames_.push_back(std::move(frame));
   return true;
 }
 
@@ -21,9 +21,9 @@ unsent_frame unsent_frames::pop() {
   return out;
 }
 
-void unsent_frames::put_back(unsent_frame x) {
-  requests_ += x.ids.size();
-  frames_.push_front(std::move(x));
+void unsent_frames::put_back(unsent_frame frame) {
+  requests_ += frame.ids.size();
+  frames_.push_front(std::move(frame));
 }
 
 void unsent_frames::clear() {
@@ -32,14 +32,14 @@ void unsent_frames::clear() {
 }
 
 wire_frames with_time_left(
-  const wire_frames& x, timestamp now,
+  const wire_frames& frames, timestamp now,
   const std::function<std::optional<timestamp>(uint64_t)>& due_of) {
   std::string first;
-  for (auto rest = x.first.view(); !rest.empty();) {
+  for (auto rest = frames.first.view(); !rest.empty();) {
     auto message = open_frame(rest, now);
     auto size = message ? size_of_value(message->body) : std::nullopt;
     if (!size)
-      break; // cannot be: this client wrote the frame
+      break; // impossible: this client wrote the frame
     auto body = message->body.first(*size);
     rest = message->body.subspan(*size);
     auto due = due_of(message->head.id);
@@ -50,7 +50,7 @@ wire_frames with_time_left(
     first += encode_header(message->head, now).text();
     first.append(reinterpret_cast<const char*>(body.data()), body.size());
   }
-  return {shared_bytes::copy_of(first), x.raw};
+  return {shared_bytes::copy_of(first), frames.raw};
 }
 
 } // namespace millrace

@@ -20,19 +20,19 @@ struct unsent_frame {
 /// first.
 class unsent_frames {
 public:
-  /// Requests that may wait; further ones are not sent.
+  /// Limit for waiting requests; further requests are not sent.
   static constexpr size_t requests_max = 100'000;
 
   bool empty() const { return frames_.empty(); }
 
-  /// False when there are too many already: the frame is dropped.
-  bool push(unsent_frame x);
+  /// False, and the frame is dropped, over the limit.
+  bool push(unsent_frame frame);
 
   /// Takes the oldest frame.
   unsent_frame pop();
 
-  /// Makes a frame that was taken the oldest again.
-  void put_back(unsent_frame x);
+  /// Puts a frame returned by pop() back as the oldest.
+  void put_back(unsent_frame frame);
 
   void clear();
 
@@ -46,7 +46,7 @@ private:
 /// are left out: those have been settled while the frame waited. Raw frames
 /// keep their numbers.
 wire_frames
-with_time_left(const wire_frames& x, timestamp now,
+with_time_left(const wire_frames& frames, timestamp now,
                const std::function<std::optional<timestamp>(uint64_t)>& due_of);
 
 } // namespace millrace

@@ -25,10 +25,10 @@ read_arrays(const std::vector<std::string>& said) {
   return out;
 }
 
-result<tensor> choose_rows(const tensor& x, size_t first, size_t rows) {
-  if (x.extents.rank() == 0)
-    return x;
-  auto there = static_cast<size_t>(x.extents[0]);
+result<tensor> choose_rows(const tensor& values, size_t first, size_t rows) {
+  if (values.extents.rank() == 0)
+    return values;
+  auto there = static_cast<size_t>(values.extents[0]);
   if (rows == 0)
     rows = there - std::min(first, there);
   if (rows == 0 || first > there || rows > there - first)
@@ -37,10 +37,11 @@ result<tensor> choose_rows(const tensor& x, size_t first, size_t rows) {
                    + std::to_string(first) + " on, of an input that has "
                    + std::to_string(there),
                  {}};
-  auto size = x.data.size() / there;
-  auto extents = x.extents;
+  auto size = values.data.size() / there;
+  auto extents = values.extents;
   extents[0] = static_cast<int64_t>(rows);
-  return tensor{x.type, extents, x.data.slice(first * size, rows * size)};
+  return tensor{values.type, extents,
+                values.data.slice(first * size, rows * size)};
 }
 
 } // namespace millrace

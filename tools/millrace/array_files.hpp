@@ -9,14 +9,14 @@
 
 namespace millrace {
 
-/// Tensors of .npy files, each said as FILE or NAME=FILE.
-/// Errors: as of map_file and read_npy, with the file.
+/// Reads tensors from .npy files. `said`: a list of FILE or NAME=FILE. Errors:
+/// as map_file and read_npy, with the file's name.
 result<std::vector<named_tensor>>
 read_arrays(const std::vector<std::string>& said);
 
-/// Rows [first, first + rows) of a tensor along its first axis, sharing its
-/// bytes; with 0 rows all from the first on. One without axes is all there is.
-/// Errors: bad_request when there are not so many.
-result<tensor> choose_rows(const tensor& x, size_t first, size_t rows);
+/// Rows [first, first + rows) of a tensor along its first axis, without a copy
+/// of the bytes; `rows` 0: all rows from `first` on. A tensor without axes is
+/// returned whole. Errors: bad_request when the tensor has too few rows.
+result<tensor> choose_rows(const tensor& values, size_t first, size_t rows);
 
 } // namespace millrace

@@ -25,10 +25,19 @@
 
 namespace millrace {
 
+std::string millrace_program() {
+  std::error_code failed;
+  auto self = std::filesystem::read_symlink(this_program, failed);
+  // The kernel appends " (deleted)" after an update of the file.
+  return self.filename().string().starts_with("millrace-")
+           ? (self.parent_path() / "millrace").string()
+           : this_program;
+}
+
 namespace {
 
-/// A program, with what its descriptors 1 and 2 shall be, and the network
-/// namespace that it lives in; -1 leaves one as it is.
+/// Starts a program with these descriptors 1 and 2, in this network namespace;
+/// -1 inherits the parent's.
 pid_t start(const std::string& program, std::vector<std::string> arguments,
             int out, int err, int network = -1) {
   std::string name = program == this_program ? "millrace" : program;
@@ -39,8 +48,8 @@ pid_t start(const std::string& program, std::vector<std::string> arguments,
   auto pid = ::fork();
   if (pid != 0)
     return pid;
-  // Only what may be called between fork and exec. It is not to outlive this
-  // one, however that ends.
+  // Only calls that are allowed between fork and exec. The child ends when the
+  // parent ends, for whatever reason.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (network >= 0 && ::setns(network, CLONE_NEWNET) != 0)
     ::_exit(127);
@@ -52,8 +61,8 @@ pid_t start(const std::string& program, std::vector<std::string> arguments,
   ::_exit(127);
 }
 
-/// What follows the name in a line that the system has on a process: its state,
-/// the process that started it, and so on.
+/// The fields of /proc/PID/stat after the program's name: state, parent
+/// process, and so on.
 std::istringstream fields_of(const std::string& process) {
   std::ifstream in{"/proc/" + process + "/stat"};
   std::string text;
@@ -62,7 +71,7 @@ std::istringstream fields_of(const std::string& process) {
   return std::istringstream{text.substr(std::min(name_ends + 1, text.size()))};
 }
 
-/// Each with who started it.
+/// All processes: parent to child.
 std::multimap<pid_t, pid_t> all_processes() {
   std::multimap<pid_t, pid_t> out;
   std::error_code failed;
@@ -81,14 +90,14 @@ result<held_memory> memory_of(pid_t process) {
   auto path = "/proc/" + std::to_string(process) + "/smaps";
   std::ifstream in{path};
   held_memory out;
-  if (!in && ::kill(process, 0) == 0) // it has not ended
+  if (!in && ::kill(process, 0) == 0) // the process still runs
     return error{ec::forbidden,
                  path + ": may not be read; root may, with CAP_SYS_PTRACE",
                  {}};
   auto of_weights = false;
   for (std::string line; std::getline(in, line);) {
     auto name = line.substr(0, line.find(' '));
-    if (!name.ends_with(':')) // a range of addresses, and what is mapped there
+    if (!name.ends_with(':')) // the header of a mapping: address range and file
       of_weights = line.find(arriving_file::memory_name) != std::string::npos;
     if (name != "Pss:")
       continue;
@@ -127,7 +136,8 @@ void service::kill() {
   pid_ = -1;
 }
 
-/// By proc(5), stat: what follows the program's name, which may have spaces.
+/// Reads /proc/PID/stat (proc(5)) after the program's name, which may have
+/// blanks.
 double service::processor_seconds() const {
   auto rest = fields_of(std::to_string(pid_));
   std::string skipped;

@@ -14,14 +14,17 @@ namespace millrace {
 
 constexpr auto this_program = "/proc/self/exe";
 
-/// Another process, whose standard output is read to its end.
+/// The program `millrace`: this process's own, or the one beside it.
+std::string millrace_program();
+
+/// A child process; its standard output is read to the end.
 class child {
 public:
-  /// The arguments after the program's name.
+  /// `arguments`: without the program's name.
   explicit child(std::vector<std::string> arguments,
-                 const std::string& program = this_program);
+                 const std::string& program = millrace_program());
 
-  /// Waits for its end; returns what it wrote.
+  /// Waits for the end of the process; returns its standard output.
   std::string wait();
 
 private:
@@ -29,46 +32,44 @@ private:
   int out_ = -1;
 };
 
-/// Bytes of memory; of pages that several processes have, each has a part
-/// (PSS).
+/// Bytes of memory. A page shared by several processes counts in parts (PSS).
 struct held_memory {
   uint64_t all = 0;
-  uint64_t weights = 0; ///< of it: models', from sealed files
+  uint64_t weights = 0; ///< part of `all`: weights of models, in sealed files
 
-  held_memory& operator+=(const held_memory& x) {
-    all += x.all;
-    weights += x.weights;
+  held_memory& operator+=(const held_memory& other) {
+    all += other.all;
+    weights += other.weights;
     return *this;
   }
 };
 
-/// A process that runs beside: its output goes to a file. Asked
-/// to end, and then made to, with this object.
+/// A child process that runs in the background, with its output in a file. The
+/// destructor sends SIGTERM, then SIGKILL.
 class service {
 public:
-  /// In a network namespace, a file, unless that is empty.
+  /// `network`: file of a network namespace; empty: the parent's.
   service(std::vector<std::string> arguments, const std::string& log,
           const std::string& network = {},
-          const std::string& program = this_program);
+          const std::string& program = millrace_program());
   service(const service&) = delete;
   service& operator=(const service&) = delete;
   ~service();
 
-  /// At once, as if its host had lost power.
+  /// Sends SIGKILL, as if the host had lost power.
   void kill();
-  /// That it has used, with all its threads.
+  /// Processor time of all threads so far.
   double processor_seconds() const;
-  /// Of it and all processes that it has started, and those of theirs.
-  /// Errors: forbidden where that may not be read, of others' and of confined
-  /// ones.
+  /// Memory of the process and all its descendants. Errors: forbidden where
+  /// /proc denies access, as for other users' and confined processes.
   result<held_memory> memory() const;
 
 private:
   pid_t pid_ = -1;
 };
 
-/// Has work(0) to work(n - 1) done, as many at once as there are cores, and
-/// tells `progress` now and then how many are over.
+/// Calls work(0) to work(n - 1), in as many threads as there are cores.
+/// Sometimes calls `progress` with the number of finished calls.
 void do_all(size_t n, const std::function<void(size_t)>& work,
             const std::function<void(size_t done)>& progress);
 

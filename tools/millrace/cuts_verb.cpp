@@ -6,8 +6,8 @@
 
 #include "millrace/print.hpp"
 #include "models/partition/deployment.hpp"
+#include "models/partition/profile_remarks.hpp"
 #include "models/profile_book.hpp"
-#include "models/profile_remarks.hpp"
 #include "runtime/program_folder.hpp"
 
 namespace millrace {
@@ -28,7 +28,7 @@ struct plan_options {
   std::string mode{to_string(pipelining::overlapped)};
 };
 
-/// Numbers of requests, from the first to the last.
+/// A range of numbers of requests, both ends included.
 struct request_range {
   uint64_t first, last;
 };
@@ -49,7 +49,7 @@ result<request_range> parse_range(const std::string& text) {
   return request_range{*first, *last};
 }
 
-/// "0-12 13-27 28-54": the layers of each part.
+/// "0-12 13-27 28-54": the layers of each stage.
 std::string layers_of(const partition& x, size_t layers) {
   std::string out;
   for (size_t i = 0; i <= x.cuts.size(); ++i) {
@@ -68,8 +68,8 @@ std::string config_of(const partition& x) {
          + joined(x.cuts, ", ", [](auto n) { return std::to_string(n); }) + "]";
 }
 
-/// The model from its first layer to its last, as long as what each adds to a
-/// cold start, with a bar at each cut: "[=====|====|======]".
+/// Draws the model's layers, each as long as its share of the cold start, with
+/// a bar at each cut: "[=====|====|======]".
 std::string drawing_of(const partition& x, const layer_costs& costs,
                        size_t width) {
   std::vector<double> until(costs.layers());
@@ -83,7 +83,7 @@ std::string drawing_of(const partition& x, const layer_costs& costs,
   return "[" + out + "]";
 }
 
-/// A plan and how long it takes so many requests.
+/// A plan and the time that it needs for this number of requests.
 json plan_json(const partition& x, uint64_t requests, uint64_t devices) {
   return {{"parts", x.parts()},
           {"cuts", x.cuts},
@@ -103,7 +103,7 @@ json plan_json(const deployment& x) {
   return out;
 }
 
-/// What a verb prints of one model's plans.
+/// Prints the plans of one model.
 class plan_printer {
 public:
   plan_printer(const plan_options& x, const layer_costs& costs,
@@ -133,8 +133,8 @@ public:
             *r.plan, r.last));
     print_table(rows);
     std::cout
-      << "\nMEAN: from now to an answer, of the last number of requests;"
-      << " WHOLE: with uncut\nreplicas. ONE: a request alone; PERIOD:"
+      << "\nMEAN: mean time to an answer, for the last number of requests;"
+      << " WHOLE: MEAN with\nwhole replicas. ONE: a request alone; PERIOD:"
       << " between two answers of a group.\n\n";
     for (auto& r : ranges(of))
       std::cout << drawing_of(*r.plan, costs_, drawing_width) << " from "
@@ -183,8 +183,8 @@ public:
 private:
   static constexpr size_t drawing_width = 60;
 
-  /// Those on which a group may start: where the model is in memory it starts
-  /// whole.
+  /// Devices for new groups. On a device with the model in memory, a whole
+  /// replica starts instead.
   uint64_t cold_devices() const { return x_.devices - x_.primed; }
 
   size_t most_parts() const {
@@ -226,7 +226,7 @@ result<profile> profile_for(const plan_options& x) {
                       x.model, x.layers);
 }
 
-/// The kind of device that was said, or the only one that a profile is of.
+/// The device kind of --device; default: the only kind in the profile.
 result<std::string> device_for(const plan_options& x, const profile& of) {
   auto kinds = devices_in(of);
   if (x.device.empty() ? kinds.size() == 1 : kinds.contains(x.device))
@@ -251,12 +251,13 @@ result<layer_costs> costs_for(const plan_options& x) {
       ec::bad_request, "--network " + x.network + ": expected more than 0", {}};
   auto found = profile_for(x);
   if (!found && x.profiles.empty())
-    return error{found.failure().code,
-                 found.failure().text
-                   + ". Of a model of your own: measure it ('measure' in"
-                     " actor-shell), write that to a file ('export-profiles'),"
-                     " and give that with --profiles",
-                 {}};
+    return error{
+      found.failure().code,
+      found.failure().text
+        + ". For another model: profile it ('measure' in"
+          " actor-shell), write the profile to a file ('export-profiles'),"
+          " and give the file with --profiles",
+      {}};
   if (!found)
     return found.failure();
   auto device = device_for(x, *found);
@@ -308,43 +309,45 @@ int run_plan(const plan_options& x, const common_options& common) {
 void add_cuts_verb(CLI::App& model, common_options& common, verb_action& run) {
   auto x = std::make_shared<plan_options>();
   auto* verb = add_subverb(
-    model, "cuts", "Where to cut a model, by how much there is to do", common,
-    run, [=, &common] { return run_plan(*x, common); });
+    model, "cuts", "Where to cut a model, by the number of waiting requests",
+    common, run, [=, &common] { return run_plan(*x, common); });
   verb->add_option("model", x->model, "Model of the profiles")->required();
   verb->add_option(
     "--profiles", x->profiles,
     "File of profiles with layers; default: Flashpoint's models");
-  verb->add_option("--layers", x->layers,
-                   "Which of the model's layers, where that file has several");
+  verb->add_option(
+    "--layers", x->layers,
+    "Hash of the model's layers, if the file has several profiles");
   verb->add_option("--device", x->device,
                    "Kind of the devices; default: the profile's only one");
   verb
     ->add_option("--requests", x->requests,
-                 "How many wait: a range, or one number for each number of"
-                 " parts")
+                 "Number of waiting requests: a range, or one number for each "
+                 "number of parts")
     ->capture_default_str();
-  verb->add_option("--devices", x->devices, "On how many devices it may start")
+  verb
+    ->add_option("--devices", x->devices, "Number of devices for new replicas")
     ->transform(whole_number(1, 100'000))
     ->capture_default_str();
   verb
     ->add_option("--primed", x->primed,
-                 "How many of them are where the model is in memory, and start"
-                 " whole; the table is of the others")
+                 "Number of these devices with the model in memory: whole "
+                 "replicas start there; the table is for the other devices")
     ->transform(whole_number(0, 100'000))
     ->capture_default_str();
   verb->add_option("--rows", x->rows, "Rows of a request")
     ->check(CLI::Range(1.0, 1048576.0))
     ->capture_default_str();
-  verb->add_option("--network", x->network, "Between two hosts")
+  verb->add_option("--network", x->network, "Bandwidth between two hosts")
     ->capture_default_str();
-  verb->add_option("--latency", x->latency, "Between two hosts")
+  verb->add_option("--latency", x->latency, "Latency between two hosts")
     ->capture_default_str();
   std::vector<std::string> modes;
   for (auto name : names_of(pipelining{}))
     modes.emplace_back(name);
   verb
     ->add_option("--pipelining", x->mode,
-                 "What the stages of a group do at once")
+                 "What the stages of a group do at the same time")
     ->check(CLI::IsMember(modes))
     ->capture_default_str();
 }

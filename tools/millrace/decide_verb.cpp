@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// `millrace decide`: recorded decisions are made again, by the same policy or
-/// by another one.
+/// `millrace decide`: replays recorded decisions with the same policy or
+/// another one.
 
 #include <algorithm>
 #include <iostream>
 
 #include "actors/policies/registry.hpp"
-#include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/scale/machines.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "actors/policies/state/deltas.hpp"
 #include "millrace/decision_file.hpp"
 #include "millrace/print.hpp"
@@ -27,10 +27,10 @@ struct decide_options {
 /// A recorded decision and the result of its replay.
 struct replayed_decision {
   decision was;
-  std::string policy; ///< that makes it now
-  uint64_t to = 0;    ///< replicas
+  std::string policy; ///< the policy of the replay
+  uint64_t to = 0;    ///< number of replicas of the replay
   std::string reason;
-  bool same = false; ///< equal groups; with another policy, equal counts
+  bool same = false; ///< equal groups; with another policy, equal numbers
   MILLRACE_FIELDS(replayed_decision, was, policy, to, reason, same)
 };
 
@@ -47,7 +47,7 @@ result<option_texts> options_of(const std::vector<std::string>& pairs) {
   return out;
 }
 
-/// The snapshot as it would be if another policy decided for a scope.
+/// The snapshot with another policy for a scope.
 cluster_snapshot under_policy(cluster_snapshot x, const std::string& scope,
                               const std::string& policy) {
   for (auto& [name, model] : x.models)
@@ -59,7 +59,7 @@ cluster_snapshot under_policy(cluster_snapshot x, const std::string& scope,
   return x;
 }
 
-/// The options that a policy has, of some.
+/// Those of the given options that the policy has.
 std::map<std::string, std::string>
 options_known_to(const std::string& policy,
                  std::map<std::string, std::string> x) {
@@ -75,8 +75,8 @@ options_known_to(const std::string& policy,
   return x;
 }
 
-/// Asks a policy again. Errors: bad_request for a scope that the snapshot does
-/// not have, and as make_scaling_policy.
+/// Replays a decision. Errors: bad_request for a scope that the snapshot lacks,
+/// and as make_scaling_policy.
 result<replayed_decision> replay(const decision_record& x,
                                  const cluster_snapshot& snapshot,
                                  const decide_options& how) {
@@ -160,25 +160,22 @@ int run_decide(const decide_options& x, const common_options& common) {
 
 void add_decide_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<decide_options>();
-  auto* verb =
-    add_subverb(app, "decide",
-                "Make recorded decisions again, by the same policy or another",
-                common, run, [=, &common] { return run_decide(*x, common); });
+  auto* verb = add_subverb(
+    app, "decide", "Replay recorded decisions with the same policy or another",
+    common, run, [=, &common] { return run_decide(*x, common); });
   verb
     ->add_option("--record", x->file,
-                 "File that 'actor-shell record' or 'millrace simulate --out'"
-                 " has written (decisions.record)")
+                 "File written by 'actor-shell record' or 'millrace simulate "
+                 "--out' (decisions.record)")
     ->required();
   verb->add_option("--policy", x->policy,
-                   "Scaling policy, with the recorded options that it has;"
-                   " default: the one that decided, with the memory that it"
-                   " had");
-  verb->add_option(
-    "--set", x->set,
-    "KEY=VALUE replaces an option of the policy; again for more");
-  verb->footer("Exit status 1 when the file cannot be read, or the policy that"
-               " decided decides otherwise now. With --policy or --set that is"
-               " no failure.");
+                   "Scaling policy; recorded options that it has are kept. "
+                   "Default: the policy that decided, with its recorded state");
+  verb->add_option("--set", x->set,
+                   "KEY=VALUE replaces an option of the policy; repeatable");
+  verb->footer("Exit status 1 when the file cannot be read, or when the "
+               "recorded policy now decides otherwise. With --policy or --set, "
+               "another decision is no failure.");
 }
 
 } // namespace millrace

@@ -13,9 +13,9 @@ constexpr size_t largest_file = size_t{1} << 30;
 } // namespace
 
 result<void> write_decisions(const std::string& path,
-                             const decision_records& x) {
+                             const decision_records& records) {
   encoder out{timestamp{}, nullptr};
-  out.put(x);
+  out.put(records);
   auto body = out.take_body();
   return write_file(path, body.view());
 }

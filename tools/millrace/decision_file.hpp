@@ -11,10 +11,10 @@ namespace millrace {
 /// Writes recorded decisions: one MessagePack value. Errors: unavailable with
 /// the path.
 result<void> write_decisions(const std::string& path,
-                             const decision_records& x);
+                             const decision_records& records);
 
-/// Reads recorded decisions. Errors: bad_request with the path for another kind
-/// of file, or a file over 1 GiB.
+/// Reads recorded decisions. Errors: bad_request with the path for a file of
+/// another kind or over 1 GiB.
 result<decision_records> read_decisions(const std::string& path);
 
 } // namespace millrace

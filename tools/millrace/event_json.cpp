@@ -7,9 +7,9 @@ namespace millrace {
 
 namespace {
 
-/// Takes a value from the beginning of a text: up to the next blank, or what
-/// stands in quotes, where a backslash escapes a quote, a backslash and 'n'
-/// (log_event() writes these). Nothing without the quote at the end.
+/// Removes a value from the beginning of a text: up to the next blank, or a
+/// quoted value. In quotes a backslash escapes a quote, a backslash and 'n', as
+/// written by log_event(). Empty if the closing quote is missing.
 std::optional<std::string> take_value(std::string_view& from) {
   if (!from.starts_with('"')) {
     auto end = std::min(from.size(), from.find(' '));
@@ -31,7 +31,7 @@ std::optional<std::string> take_value(std::string_view& from) {
   return std::nullopt;
 }
 
-/// The fields " KEY=VALUE ..."; nothing when the text is something else.
+/// Parses the fields " KEY=VALUE ..."; empty for other text.
 std::optional<json> fields_of(std::string_view text) {
   auto out = json::object();
   while (!text.empty()) {
@@ -50,14 +50,15 @@ std::optional<json> fields_of(std::string_view text) {
 
 } // namespace
 
-json event_json(const kept_event& x) {
-  json out{{"when", x.when}, {"level", std::string{to_string(x.level)}}};
-  std::string_view text = x.text;
+json event_json(const kept_event& event) {
+  json out{{"when", event.when},
+           {"level", std::string{to_string(event.level)}}};
+  std::string_view text = event.text;
   auto end = std::min(text.size(), text.find(' '));
   auto dot = text.substr(0, end).find('.');
   auto fields = fields_of(text.substr(end));
   if (dot == std::string_view::npos || !fields) {
-    out["text"] = x.text;
+    out["text"] = event.text;
     return out;
   }
   out["component"] = std::string{text.substr(0, dot)};

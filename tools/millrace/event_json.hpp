@@ -7,8 +7,8 @@
 namespace millrace {
 
 /// An event of the log as JSON: "when", "level", "component", "event", and
-/// "fields", a text each. A text that is no event of the log ("COMPONENT.EVENT
-/// KEY=VALUE ...") stands in "text" instead.
-json event_json(const kept_event& x);
+/// "fields" (all values are strings). A line of another form than
+/// "COMPONENT.EVENT KEY=VALUE ..." has a member "text" instead.
+json event_json(const kept_event& event);
 
 } // namespace millrace

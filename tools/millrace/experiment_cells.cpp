@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t cells_max = 10'000;
 
-/// The changes that a run takes from all of an axis.
+/// The changes of an axis with these names; all changes without names.
 std::vector<scenario_change> chosen(const std::vector<scenario_change>& all,
                                     const std::vector<std::string>& names) {
   std::vector<scenario_change> out;
@@ -32,7 +32,7 @@ void apply(const scenario_change& x, const std::string& axis,
     cell.let[variable] = text;
 }
 
-/// Appends an axis to a plan: each cell once with each of the changes.
+/// Appends an axis to a plan: each cell is repeated for each of the changes.
 result<void> cross(experiment_plan& plan, const std::string& axis,
                    const std::string& key,
                    const std::vector<scenario_change>& all,
@@ -55,7 +55,7 @@ result<void> cross(experiment_plan& plan, const std::string& axis,
   return {};
 }
 
-/// The element of a list whose member has that value; null: there is none.
+/// The first element of the list with this value of the member; null: none.
 const json* element_with(const json& list, const std::string& member,
                          const std::string& value) {
   if (!list.is_array())
@@ -68,7 +68,7 @@ const json* element_with(const json& list, const std::string& member,
   return nullptr;
 }
 
-/// Takes the first part of a path off: "starts[source=store]".
+/// Removes the first part of a path, such as "starts[source=store]".
 std::string take_part(std::string& path) {
   size_t depth = 0, end = 0;
   for (; end < path.size(); ++end) {
@@ -84,33 +84,33 @@ std::string take_part(std::string& path) {
 
 } // namespace
 
-result<experiment_plan> plan_cells(const experiment& x, bool quick,
+result<experiment_plan> plan_cells(const experiment& described, bool quick,
                                    const std::vector<std::string>& modes) {
   std::vector<std::string> known;
-  for (auto& m : x.modes)
+  for (auto& m : described.modes)
     known.push_back(m.name);
   for (auto& m : modes)
     if (std::count(known.begin(), known.end(), m) == 0)
       return error{ec::bad_request,
-                   "--mode: " + x.name + " has no mode " + shown(m)
+                   "--mode: " + described.name + " has no mode " + shown(m)
                      + suggestion(m, known) + "; there are "
                      + joined(known, ", ", [](auto& y) { return y; }),
                    {}};
   experiment_plan out;
   out.cells.resize(1);
-  for (auto& axis : x.axes)
+  for (auto& axis : described.axes)
     if (auto done = cross(out, axis.name, axis.key, axis.values,
                           quick ? axis.quick : std::vector<std::string>{});
         !done)
       return done.failure();
-  auto wanted = modes.empty() && quick ? x.quick_modes : modes;
-  if (auto done = cross(out, mode_axis, "", x.modes, wanted); !done)
+  auto wanted = modes.empty() && quick ? described.quick_modes : modes;
+  if (auto done = cross(out, mode_axis, "", described.modes, wanted); !done)
     return done.failure();
   for (auto& cell : out.cells)
     for (auto& option : cell.set)
       option = substitute(option, cell.let).value_or(option);
   for (auto& cell : out.cells)
-    for (auto& y : x.without)
+    for (auto& y : described.without)
       if (cell.left_out.empty() && selects(y.at, cell.at))
         cell.left_out = y.why.empty() ? "left out" : y.why;
   return out;

@@ -18,7 +18,7 @@ result<void> experiment_ledger::open(const std::string& path,
   scenario_ = scenario;
   std::error_code failed;
   auto size = std::filesystem::file_size(path, failed);
-  if (failed) { // a new one
+  if (failed) { // a new ledger
     std::ofstream out{path};
     if (!out)
       return error{ec::unavailable,
@@ -41,7 +41,7 @@ result<void> experiment_ledger::open(const std::string& path,
   in.close();
   if (whole == size)
     return {};
-  // The rest of a line that was being written when the program ended.
+  // Drops a line that was cut when the program ended.
   if (whole == 0 && text.substr(0, 1) != "{")
     return error{
       ec::bad_request, path + ": is no ledger of millrace reproduce", {}};

@@ -11,32 +11,31 @@
 
 namespace millrace {
 
-/// Finished runs of an experiment in a file, a line of JSON each. A run counts
-/// only for the text of the scenario, the options, the seed and the version of
-/// the program that made it; files that the scenario names are not compared. A
-/// line that was cut off by a crash counts as not written.
+/// A file of an experiment's finished runs, one line of JSON each. A run is
+/// found only for the same text of the scenario, options, seed and program
+/// version; files named in the scenario are not compared. A line cut off by a
+/// crash is dropped.
 class experiment_ledger {
 public:
-  /// A ledger of no file: keeps nothing.
+  /// A ledger without a file: stores nothing.
   experiment_ledger() = default;
 
-  /// Reads the file, or begins a new one. `scenario` is the scenario's text.
-  /// Errors: unavailable with the path; bad_request for a file that is no
-  /// ledger.
+  /// Reads the file, or creates it. `scenario` is the scenario's text. Errors:
+  /// unavailable with the path; bad_request for a file that is no ledger.
   result<void> open(const std::string& path, const std::string& scenario);
 
-  /// The summary of a finished run; nothing when there is none.
+  /// The summary of a finished run; empty if not found.
   std::optional<json> find(const experiment_cell& cell, uint64_t seed) const;
 
-  /// Appends a finished run and has it written. From any thread. Errors:
+  /// Appends a finished run and flushes the file. Thread-safe. Errors:
   /// unavailable with the path.
   result<void> add(const std::string& name, const experiment_cell& cell,
                    uint64_t seed, const json& summary);
 
-  /// Lines of other scenarios, options or programs, and cut ones.
+  /// Number of lines of other scenarios, options or programs, and of cut lines.
   size_t other_lines() const { return other_lines_; }
 
-  /// Adds the lines of runs that are not among these to other_lines().
+  /// Adds the lines of runs outside these cells and seeds to other_lines().
   void count_others(const std::vector<experiment_cell>& cells,
                     const std::vector<uint64_t>& seeds);
 

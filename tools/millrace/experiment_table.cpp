@@ -12,7 +12,7 @@ namespace millrace {
 
 namespace {
 
-/// Values by seed, or why there is none.
+/// Values by seed, or the reason for none.
 struct sample_of_seeds {
   std::map<uint64_t, double> values;
   std::string empty;
@@ -54,7 +54,7 @@ public:
 private:
   result<double> measured(const experiment_measure& m,
                           const experiment_cell& cell, const json& summary) {
-    // Every variable has a text: the experiment was checked.
+    // Substitution succeeds: the experiment was checked.
     auto value =
       number_at(summary, substitute(m.path, cell.let).value_or(m.path));
     if (!value)
@@ -105,7 +105,7 @@ private:
     out_.rows.push_back(std::move(row));
   }
 
-  /// Means over an axis, seed by seed; `all` are the samples of its values.
+  /// Adds means over an axis, seed by seed; `all`: samples of its values.
   void add_means(const figure_row& like, const std::string& axis,
                  const std::vector<sample_of_seeds>& all) {
     if (!plan_.whole.at(axis) || all.size() < 2)
@@ -133,14 +133,14 @@ private:
     }
   }
 
-  /// Calls f with each combination of the values of some axes.
+  /// Calls f for each combination of the values of these axes.
   void for_each_of(const std::vector<std::string>& axes,
                    const std::function<void(const cell_selector&)>& f,
                    cell_selector at = {}) {
     if (at.size() == axes.size())
       return f(at);
     auto& axis = axes[at.size()];
-    // `at` is ordered by name, and only its size counts here.
+    // `at` is sorted by name; here only its size counts.
     for (auto& value : plan_.values.at(axis)) {
       auto next = at;
       next[axis] = value;
@@ -148,7 +148,7 @@ private:
     }
   }
 
-  /// Rows of samples over some axes, and their means over one of these.
+  /// Adds rows of samples over some axes, and their means over one of the axes.
   void add_rows(const figure_row& like, const std::vector<std::string>& axes,
                 const std::string& over,
                 const std::function<sample_of_seeds(const cell_selector&)>& f) {
@@ -199,7 +199,7 @@ private:
     return nullptr;
   }
 
-  /// What two runs do not agree in; empty: they agree.
+  /// The difference in settings that must be equal for the ratio; empty: none.
   std::string difference(const experiment_ratio& r, const cell_selector& of,
                          const cell_selector& to, uint64_t seed) {
     for (auto& path : r.equal) {
@@ -237,7 +237,7 @@ private:
       auto why = difference(r, of, to, seed);
       if (why.empty() && i->second == 0)
         why = "divided by 0";
-      if (!why.empty()) { // one seed without agreement spoils the comparison
+      if (!why.empty()) { // one such seed invalidates the comparison
         out.values.clear();
         out.empty = why;
         return out;
@@ -288,7 +288,7 @@ private:
     if (out.says.empty())
       out.says = figure + " is " + bounds_of(a);
     for (auto& row : out_.rows) {
-      // Means are meant only where they are named.
+      // Means are checked only where the assertion names them.
       auto is_mean = std::any_of(row.at.begin(), row.at.end(), [](auto& y) {
         return y.second == mean_value || y.second == geometric_value;
       });
@@ -355,19 +355,21 @@ std::string csv_cell(const std::string& x) {
 
 } // namespace
 
-experiment_table evaluate(const experiment& x, const experiment_plan& plan,
+experiment_table evaluate(const experiment& described,
+                          const experiment_plan& plan,
                           std::span<const cell_run> runs) {
-  return evaluation{x, plan, runs}.run();
+  return evaluation{described, plan, runs}.run();
 }
 
-table printed_table(const experiment_plan& plan, const experiment_table& x) {
+table printed_table(const experiment_plan& plan,
+                    const experiment_table& found) {
   table rows(1);
   rows[0].push_back("figure");
   for (auto& axis : plan.axes)
     rows[0].push_back(axis);
   rows[0].insert(rows[0].end(), {"unit", "printed", "ours", "+/- 95 %", "seeds",
                                  "printed in"});
-  for (auto& row : x.rows) {
+  for (auto& row : found.rows) {
     std::vector<std::string> cells{row.figure};
     auto at = coordinates(plan, row.at);
     cells.insert(cells.end(), at.begin(), at.end());
@@ -383,11 +385,12 @@ table printed_table(const experiment_plan& plan, const experiment_table& x) {
   return rows;
 }
 
-std::string csv_text(const experiment_plan& plan, const experiment_table& x) {
+std::string csv_text(const experiment_plan& plan,
+                     const experiment_table& found) {
   auto out = "figure,"
              + joined(plan.axes, ",", [](auto& y) { return csv_cell(y); })
              + ",unit,printed,ours,half_width,seeds,empty,printed_in\n";
-  for (auto& row : x.rows) {
+  for (auto& row : found.rows) {
     std::vector<std::string> cells{row.figure};
     auto at = coordinates(plan, row.at);
     cells.insert(cells.end(), at.begin(), at.end());
@@ -402,12 +405,12 @@ std::string csv_text(const experiment_plan& plan, const experiment_table& x) {
   return out;
 }
 
-json table_json(const experiment& x, const experiment_plan& plan,
+json table_json(const experiment& described, const experiment_plan& plan,
                 const experiment_table& found) {
   auto number = [](bool there, double y) { return there ? json(y) : json{}; };
   json out;
-  out["experiment"] = x.name;
-  out["figure"] = x.figure;
+  out["experiment"] = described.name;
+  out["figure"] = described.figure;
   out["rows"] = json::array();
   for (auto& row : found.rows) {
     json at = json::object();
@@ -429,11 +432,11 @@ json table_json(const experiment& x, const experiment_plan& plan,
   for (auto& a : found.assertions)
     out["assertions"].push_back(
       {{"says", a.says}, {"result", word_of(a.result)}, {"found", a.found}});
-  out["choices"] = to_json(x.choices);
+  out["choices"] = to_json(described.choices);
   return out;
 }
 
-std::string notes_text(const experiment& x, const experiment_plan& plan,
+std::string notes_text(const experiment& described, const experiment_plan& plan,
                        const experiment_table& found) {
   std::string out;
   std::set<std::string> told;
@@ -447,7 +450,7 @@ std::string notes_text(const experiment& x, const experiment_plan& plan,
     word.resize(13, ' ');
     out += word + a.says + " (" + a.found + ")\n";
   }
-  for (auto& c : x.choices)
+  for (auto& c : described.choices)
     out += "choice       " + c.open + ": " + c.choice
            + (c.why.empty() ? "" : " (" + c.why + ")") + "\n";
   return out;

@@ -21,24 +21,24 @@ namespace {
 
 using namespace simulator;
 
-/// Seeds that one process explores.
+/// Number of seeds that one process explores.
 constexpr size_t chunk = 50;
 
-/// The first, and then one of so many seeds, is run twice, to see that it does
-/// the same (P20).
+/// Determinism check (P20): the first seed, and then every twentieth, is run
+/// twice.
 constexpr uint64_t again_every = 20;
 
-/// A run with fewer requests, or none of its faults while one was open in many
-/// runs, shows nothing (P22).
+/// Minimum number of requests of a run, and minimum share of faults while a
+/// request was open, for a meaningful run (P22).
 constexpr uint64_t fewest_requests = 100;
-constexpr double fewest_hits = 0.25; ///< of the faults
+constexpr double fewest_hits = 0.25; ///< share of all faults
 constexpr uint64_t enough_faults = 100;
 
-/// What many seeds showed together.
+/// The sums over many seeds.
 struct findings {
   uint64_t seeds = 0, events = 0, messages = 0, requests = 0;
   uint64_t faults = 0, hits = 0, twice = 0;
-  uint64_t hash = 0; ///< of all that was seen: the sum of the seeds'
+  uint64_t hash = 0; ///< sum of the seeds' hashes
   std::map<std::string, uint64_t> statuses, kinds, probes;
   std::vector<broken_promise> violations;
   MILLRACE_FIELDS(findings, seeds, events, messages, requests, faults, hits,
@@ -75,7 +75,7 @@ void describe(const loaded_scenario& what, const seed_result& x,
        x.seed, x.faults.size(), enough});
 }
 
-/// The same twice, with something going on, is worth a look.
+/// Reports a seed that shows too little, or that is not deterministic.
 result<void> look_at(const loaded_scenario& what, const seed_result& x,
                      const exploration& how, uint64_t first, findings& out) {
   if (!x.violations.empty())
@@ -96,7 +96,7 @@ result<void> look_at(const loaded_scenario& what, const seed_result& x,
   return {};
 }
 
-/// Adds one seed to what all showed.
+/// Adds the results of one seed.
 result<void> add_seed(const loaded_scenario& what, const seed_result& x,
                       const explore_call& call, findings& out) {
   ++out.seeds;
@@ -129,7 +129,7 @@ result<findings> explore_some(const loaded_scenario& what,
   return out;
 }
 
-/// As a child printed it.
+/// Parses the findings that a child process printed.
 bool read_findings(const std::string& text, findings& out) {
   auto x = json::parse(text, nullptr, false);
   if (!x.is_object() || !x.contains("seeds"))
@@ -138,14 +138,14 @@ bool read_findings(const std::string& text, findings& out) {
   return true;
 }
 
-/// For who replays one seed.
+/// Prints the faults, for the replay of one seed.
 void print_faults(const loaded_scenario& what, uint64_t seed,
                   const exploration& how) {
   for (auto& f : faults_of(what, seed, how))
     std::printf("fault      %s\n", to_string(f).c_str());
 }
 
-/// What holds of all seeds together.
+/// Checks P21 and P22 over all seeds.
 void check_probes(const loaded_scenario& what, findings& x) {
   if (x.faults >= enough_faults
       && static_cast<double>(x.hits)
@@ -161,7 +161,7 @@ void check_probes(const loaded_scenario& what, findings& x) {
                                        + std::to_string(x.seeds) + " seeds"});
 }
 
-/// An argument as a shell reads it.
+/// An argument, quoted for a shell if needed.
 std::string for_shell(const std::string& x) {
   auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0
@@ -175,7 +175,7 @@ std::string for_shell(const std::string& x) {
   return out + "'";
 }
 
-/// The call that shows it again.
+/// The command line that replays a violation.
 std::string again(const explore_call& x, const broken_promise& found) {
   auto out = "millrace simulate " + for_shell(x.file);
   for (auto& y : x.same)
@@ -204,7 +204,7 @@ int print_findings(const findings& x, const loaded_scenario& what,
               vary.empty() ? "nothing" : joined(vary, ", ", [](auto y) {
                                            return std::string{to_string(y)};
                                          }).c_str());
-  std::printf("faults     %llu, of them %llu while requests were open: %s\n",
+  std::printf("faults     %llu, %llu while requests were open: %s\n",
               static_cast<unsigned long long>(x.faults),
               static_cast<unsigned long long>(x.hits), listed(x.kinds).c_str());
   std::printf("answers    %s\n", listed(x.statuses).c_str());
@@ -224,7 +224,7 @@ int print_findings(const findings& x, const loaded_scenario& what,
   return exit_failed;
 }
 
-/// One seed, with all there is of its run.
+/// Explores one seed and writes all files of its run.
 result<findings> explore_one(const loaded_scenario& what,
                              const explore_call& call) {
   recorder notes{virtual_world::beginning + what.spec.warm_up,
@@ -244,7 +244,7 @@ result<findings> explore_one(const loaded_scenario& what,
   return out;
 }
 
-/// Some of the seeds in a process of their own; nothing when it has died.
+/// Explores some seeds in a child process; empty if the process died.
 std::optional<findings> explore_apart(const explore_call& call, uint64_t first,
                                       size_t count) {
   std::vector<std::string> args{"simulate", call.file, "--json", "--part"};
@@ -262,7 +262,7 @@ std::optional<findings> explore_apart(const explore_call& call, uint64_t first,
 findings explore_chunk(const explore_call& call, uint64_t first, size_t count) {
   if (auto found = explore_apart(call, first, count))
     return std::move(*found);
-  findings out; // which of them is it?
+  findings out; // each seed in a process of its own finds the one that crashes
   auto known = false;
   for (auto seed = first; seed < first + count; ++seed)
     if (auto found = explore_apart(call, seed, 1)) {
@@ -275,7 +275,7 @@ findings explore_chunk(const explore_call& call, uint64_t first, size_t count) {
     out.violations.push_back(
       {"P20",
        "the program died, with one of " + std::to_string(count)
-         + " seeds from this on, and did not when they ran again",
+         + " seeds from this one on, but not when these were repeated",
        first});
   return out;
 }
@@ -285,15 +285,15 @@ findings explore_many(const explore_call& call, const common_options& common) {
   auto chunks = (call.count + chunk - 1) / chunk;
   std::vector<findings> parts(chunks);
   progress_bar bar{"explore", !common.json};
-  std::mutex mutex; // guards what follows, and lines that are printed
+  std::mutex mutex; // guards the variables below, and printed lines
   std::set<std::string> reported;
   do_all(
     chunks,
     [&](size_t i) {
       parts[i] = explore_chunk(call, call.first + i * chunk,
                                std::min(chunk, call.count - i * chunk));
-      // At once: a long exploration may be given up before its end. Of each
-      // invariant the first violation.
+      // Prints the first violation of each invariant at once, because a long
+      // exploration may be interrupted.
       std::lock_guard guard{mutex};
       for (auto& x : parts[i].violations)
         if (!common.json && reported.insert(x.invariant).second)
@@ -315,19 +315,20 @@ findings explore_many(const explore_call& call, const common_options& common) {
 
 } // namespace
 
-int run_explore(const loaded_scenario& what, const explore_call& x,
+int run_explore(const loaded_scenario& what, const explore_call& call,
                 const common_options& common) {
   auto begun = steady_now();
-  auto found = !x.out.empty()     ? explore_one(what, x)
-               : x.count <= chunk ? explore_some(what, x)
-                                  : result<findings>{explore_many(x, common)};
+  auto found = !call.out.empty() ? explore_one(what, call)
+               : call.count <= chunk
+                 ? explore_some(what, call)
+                 : result<findings>{explore_many(call, common)};
   if (!found)
     return fail(common, found.failure());
-  if (x.count == 1 && !common.json)
-    print_faults(what, x.first, x.how);
-  if (!x.part)
+  if (call.count == 1 && !common.json)
+    print_faults(what, call.first, call.how);
+  if (!call.part)
     check_probes(what, *found);
-  return print_findings(*found, what, x, to_seconds(steady_now() - begun),
+  return print_findings(*found, what, call, to_seconds(steady_now() - begun),
                         common);
 }
 

@@ -6,20 +6,20 @@
 
 namespace millrace {
 
-/// What of a scenario is explored.
+/// The arguments of an exploration.
 struct explore_call {
   std::string file;
   std::vector<std::string> same; ///< arguments that change the scenario
-  uint64_t first = 1;            ///< seed
+  uint64_t first = 1;            ///< the first seed
   size_t count = 1;
   simulator::exploration how;
-  bool part = false; ///< of more seeds, which are judged together elsewhere
-  std::string out;   ///< of one seed: where all there is of its run goes
+  bool part = false; ///< a child process: the parent judges all seeds
+  std::string out;   ///< directory for all files of a single seed's run
 };
 
-/// Explores seeds one after the other, from the first on, and prints what they
-/// showed; many in chunks, by processes of their own.
-int run_explore(const loaded_scenario& what, const explore_call& x,
+/// Explores seeds in order and prints the results. Several seeds are explored
+/// in chunks by child processes.
+int run_explore(const loaded_scenario& what, const explore_call& call,
                 const common_options& common);
 
 } // namespace millrace

@@ -44,7 +44,7 @@ result<std::vector<named_tensor>> read_inputs(const infer_options& x) {
   return out;
 }
 
-/// A small grey image as text, two characters a pixel.
+/// Prints a small grey image as text, two characters a pixel.
 void draw(const float* pixels, size_t side) {
   constexpr std::string_view greys = " .:-=+*#%@";
   auto most = *std::max_element(pixels, pixels + side * side);
@@ -64,7 +64,7 @@ struct guess {
   double probability;
 };
 
-/// The likeliest classes of one row of scores.
+/// The most likely classes of one row of scores.
 std::vector<guess> best(const float* scores, size_t n, size_t top) {
   std::vector<guess> out(n);
   auto most = *std::max_element(scores, scores + n);
@@ -81,7 +81,7 @@ std::vector<guess> best(const float* scores, size_t n, size_t top) {
   return out;
 }
 
-/// Prints rows of scores as labels; false when the output is not of that kind.
+/// Prints rows of scores as labels; false if the output has no such scores.
 bool print_labels(const infer_options& x, const tensor& input,
                   const tensor& scores,
                   const std::vector<std::string>& labels) {
@@ -131,7 +131,7 @@ json output_json(const named_tensor& x) {
   return out;
 }
 
-/// Errors: write_npz's.
+/// Writes the outputs to a file. Errors: as write_npz.
 result<void> save_outputs(const std::string& file, const infer_reply& y) {
   if (file.empty() || y.status != ec::ok)
     return {};
@@ -171,7 +171,7 @@ int print_reply(const infer_options& x, const infer_reply& y,
   std::cout << "answered by " << printable(y.model) << " version " << y.version
             << " (" << printable(y.replica) << ") in "
             << format_duration(y.total) << ", " << format_duration(y.execute)
-            << " of it executing" << std::endl;
+            << " executing" << std::endl;
   return exit_ok;
 }
 
@@ -191,7 +191,7 @@ int run_infer(infer_options& x, const common_options& common) {
   if (!inputs)
     return fail(common, inputs.failure());
   x.request.inputs = std::move(*inputs);
-  // Nobody who has less time waits the whole time for a gateway.
+  // A short deadline also limits the time to connect.
   auto gateway = client::connect(
     x.to.gateway, std::clamp<microseconds>(*deadline, 1s, 5s), x.to.key);
   if (!gateway)
@@ -214,12 +214,12 @@ void add_infer_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<infer_options>();
   auto* verb = app.add_subcommand("infer", "Submit a request");
   add_client_options(*verb, x->to);
-  auto* model = verb->add_option("--model", x->request.model, "Model to ask");
+  auto* model = verb->add_option("--model", x->request.model, "Model to run");
   verb->add_option("--version", x->request.version, "Its version or alias");
   auto* app_name =
     verb
       ->add_option("--app", x->request.application,
-                   "Application to ask; its quickest fitting variant answers")
+                   "Application to run; its fastest suitable variant answers")
       ->excludes(model);
   verb
     ->add_option("--accuracy", x->accuracy,
@@ -235,15 +235,16 @@ void add_infer_verb(CLI::App& app, common_options& common, verb_action& run) {
                  "A .npy file, or NAME=FILE; once per input")
     ->required();
   verb->add_option("--first", x->first, "First row of the file to send");
-  verb->add_option("--rows", x->rows, "How many rows to send; default: all")
+  verb->add_option("--rows", x->rows, "Number of rows to send; default: all")
     ->check(whole_number(1));
-  verb->add_option("--deadline", x->deadline, "When to give up")
+  verb
+    ->add_option("--deadline", x->deadline,
+                 "Time until the request is given up")
     ->capture_default_str();
   verb->add_option("--trace", x->trace,
-                   "A name for this request: 'actor-shell explain NAME' then"
-                   " tells what became of it");
+                   "Name of this request, for 'actor-shell explain NAME'");
   verb->add_option("--output-file", x->output_file,
-                   "Save the outputs there, as numpy.savez does");
+                   "Save the outputs to this file, as numpy.savez does");
   verb->add_option("--top", x->top, "Labels to print per row")
     ->capture_default_str();
   verb->add_flag("--show", x->show, "Draw small square inputs as text");

@@ -9,13 +9,13 @@ namespace {
 
 volatile std::sig_atomic_t interrupts = 0;
 
-/// Has a signal come every so often; 0: none.
+/// Raises SIGALRM at this period; 0: stops.
 void repeat_alarm(suseconds_t period) {
   itimerval x{{0, period}, {0, period}};
   ::setitimer(ITIMER_REAL, &x, nullptr);
 }
 
-/// Again and again: a read that has not begun yet would miss the first.
+/// Repeats the signal, because a read that begins after the first would block.
 void on_ctrl_c(int) {
   interrupts = 1;
   repeat_alarm(20'000);
@@ -25,7 +25,7 @@ void on_ctrl_c(int) {
 
 interruptible::interruptible() {
   interrupts = 0;
-  struct sigaction x {}; // without SA_RESTART: reads end
+  struct sigaction x {}; // no SA_RESTART: a blocked read returns
   x.sa_handler = [](int) {};
   ::sigaction(SIGALRM, &x, &alarm_before_);
   x.sa_handler = on_ctrl_c;

@@ -5,9 +5,9 @@
 
 namespace millrace {
 
-/// While it lives the first ctrl-C does not end the program but what it waits
-/// for, and is noticed; the second ends it. One at a time; it has the process's
-/// timer (setitimer).
+/// During the object's lifetime the first ctrl-C interrupts the blocking call,
+/// and sets a flag; the second ends the program. One object at a time; uses the
+/// process's timer (setitimer).
 class interruptible {
 public:
   interruptible();

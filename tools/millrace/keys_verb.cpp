@@ -29,10 +29,10 @@ struct keys_options {
   std::string tenant;
 };
 
-/// A folder of keys, for one writer at a time.
+/// A folder of keys, locked for one writer.
 class key_folder {
 public:
-  /// Errors: unavailable; bad_config when the list is damaged.
+  /// Locks the folder. Errors: unavailable; bad_config for a damaged list.
   static result<key_folder> open(const std::string& path) {
     file_descriptor fd{
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -56,8 +56,8 @@ public:
 
   const std::string& path() const { return path_; }
 
-  /// The public key clients and operators know the cluster by; the pair is
-  /// made when there is none yet.
+  /// The public key by which clients and operators verify the cluster.
+  /// Generates the cluster's key pair if needed.
   result<std::string> cluster_key() const {
     auto file = key_path(path_, cluster_key_name);
     std::error_code none;
@@ -104,26 +104,27 @@ error no_such_key(const key_folder& keys, const std::string& name) {
 
 // -- new ----------------------------------------------------------------------
 
-/// Why a key cannot be made.
+/// Checks that a key with this name can be made.
 result<void> check_new(const key_folder& keys, const std::string& name) {
   if (auto fine = check_name("key", name); !fine)
     return fine;
   if (name == cluster_key_name)
-    return error{
-      ec::bad_request, "the name 'cluster' is the cluster's own pair's", {}};
+    return error{ec::bad_request,
+                 "the name 'cluster' is reserved for the cluster's own keys",
+                 {}};
   if (keys.allowed.keys.contains(name))
     return error{ec::conflict,
                  allowed_path(keys.path()) + ": has a key " + shown(name)
-                   + " already; 'keys remove' takes it out",
+                   + " already; 'keys remove' removes it",
                  {}};
   std::error_code none;
   if (auto file = key_path(keys.path(), name);
       std::filesystem::exists(file, none))
-    return error{ec::conflict, file + ": is there already", {}};
+    return error{ec::conflict, file + ": exists already", {}};
   return {};
 }
 
-/// Makes one and puts it on the list.
+/// Makes a key and adds it to the list.
 result<void> make_key(key_folder& keys, const std::string& name, role who,
                       const std::string& tenant) {
   auto front = keys.cluster_key();
@@ -160,14 +161,14 @@ int run_new(const keys_options& x, const common_options& common) {
     tenant = default_tenant;
   if (auto fine = check_name("tenant", tenant); !tenant.empty() && !fine)
     return wrong_call(common, fine.failure());
-  std::error_code ignored; // opening it says more
+  std::error_code ignored; // opening the folder gives a better error
   if (std::filesystem::create_directories(x.folder, ignored))
     std::filesystem::permissions(x.folder, std::filesystem::perms::owner_all,
                                  ignored);
   auto keys = key_folder::open(x.folder);
   if (!keys)
     return fail(common, keys.failure());
-  for (auto& name : x.names) { // before any is made
+  for (auto& name : x.names) { // check all names before any key is made
     if (auto fine = check_new(*keys, name); !fine)
       return fail(common, fine.failure());
     if (std::count(x.names.begin(), x.names.end(), name) > 1)
@@ -230,7 +231,7 @@ int change(const keys_options& x, const common_options& common,
 }
 
 int run_suspend(const keys_options& x, const common_options& common) {
-  return change(x, common, "is not listened to any more",
+  return change(x, common, "is suspended",
                 [](auto&, auto i) { i->second.suspended = true; });
 }
 
@@ -263,7 +264,7 @@ int run_table(const keys_options&, const common_options& common) {
 void add_keys_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<keys_options>();
   auto* keys =
-    app.add_subcommand("keys", "Say who may connect to a cluster, and as what");
+    app.add_subcommand("keys", "Manage the keys that may connect to a cluster");
   keys->require_subcommand(1);
   auto add = [&](const char* name, const char* text, auto action) {
     return add_subverb(*keys, name, text, common, run,
@@ -286,13 +287,13 @@ void add_keys_verb(CLI::App& app, common_options& common, verb_action& run) {
                  "client, viewer, operator, node or controller")
     ->required();
   made->add_option("--tenant", x->tenant,
-                   "Whose client it is; default: default");
-  in_folder(add("list", "Print who may connect", list_keys));
-  named(add("suspend", "Have the cluster not listen to them, within a second",
+                   "Tenant of a client; default: default");
+  in_folder(add("list", "Print the keys that may connect", list_keys));
+  named(add("suspend", "Refuse these keys, within a second, until 'resume'",
             run_suspend));
-  named(add("resume", "Have it listen again", run_resume));
-  named(add("remove", "Take them off the list", run_remove));
-  add("table", "Print who may say what", run_table);
+  named(add("resume", "Let suspended keys connect again", run_resume));
+  named(add("remove", "Remove keys from the list", run_remove));
+  add("table", "Print which role may send which message", run_table);
 }
 
 } // namespace millrace

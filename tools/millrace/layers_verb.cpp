@@ -19,15 +19,15 @@ struct layers_options {
   std::vector<uint64_t> cuts;
 };
 
-/// One of the ranges of layers that are shown.
+/// A range of layers, shown in one row.
 struct shown_stage {
   size_t first, last; ///< one past
   uint64_t parameter_bytes = 0;
-  size_t tensors = 0;          ///< that cross the cut behind it
-  uint64_t bytes_of_a_row = 0; ///< of these
+  size_t tensors = 0;          ///< crossing the cut after this stage
+  uint64_t bytes_of_a_row = 0; ///< bytes of these tensors, per row
 };
 
-/// Each layer, or each stage between cuts.
+/// The cuts between the rows: between all layers, or as given.
 result<std::vector<size_t>> cuts_of(const layers_options& x, size_t layers) {
   if (auto fine = check_cuts({1, x.cuts, {}, 1}, layers); !fine)
     return std::move(fine.failure()).within("--cuts");
@@ -57,7 +57,7 @@ result<std::vector<shown_stage>> stages_of(const manifest& x,
   return out;
 }
 
-/// "1 4": numbers, of layers or parts.
+/// "1 4": numbers of layers or stages.
 std::string numbers(const std::set<size_t>& xs) {
   auto out = joined(xs, " ", [](auto x) { return std::to_string(x); });
   return out.empty() ? "-" : out;
@@ -110,13 +110,13 @@ int run_layers(const layers_options& x, const common_options& common) {
   }
   print_table(rows);
   auto extent = info.signature.usual_extent;
-  std::cout << "\nBEHIND IT: what a request of one row sends over a cut there,"
-               " in TENSORS"
-            << (extent > 1 ? ";\nof " + std::to_string(extent)
-                               + " along each axis that may be any"
-                           : "")
-            << ".\nFROM, TO: whose values it takes, and who takes its own."
-            << std::endl;
+  std::cout
+    << "\nBEHIND IT: bytes that a request of one row sends over a cut"
+       " behind it, in TENSORS"
+    << (extent > 1 ? ";\nof " + std::to_string(extent) + " along each free axis"
+                   : "")
+    << ".\nFROM, TO: the sources of its inputs, and the users of its outputs."
+    << std::endl;
   return exit_ok;
 }
 
@@ -126,14 +126,15 @@ void add_layers_verb(CLI::App& model, common_options& common,
                      verb_action& run) {
   auto x = std::make_shared<layers_options>();
   auto* verb = add_subverb(
-    model, "layers", "A bundle's layers, and what crosses the cuts between",
-    common, run, [=, &common] { return run_layers(*x, common); });
+    model, "layers",
+    "A bundle's layers, and the tensors that cross cuts between them", common,
+    run, [=, &common] { return run_layers(*x, common); });
   verb->add_option("--store", x->store, "Directory of bundles")
     ->capture_default_str();
   verb
     ->add_option("--cuts", x->cuts,
-                 "Parts instead: the layers that begin one, as cuts: in a"
-                 " configuration")
+                 "Show stages instead of layers: the layers that begin a "
+                 "stage, as cuts: in a configuration")
     ->delimiter(',')
     ->transform(whole_number(1));
   verb->add_option("name", x->name, "Model")->required();

@@ -36,17 +36,17 @@ struct load_options {
   uint64_t seed = 1;
 };
 
-/// A request of an open loop, in microseconds of the steady clock.
+/// A request of an open loop; times of the steady clock.
 struct send_time {
   timestamp intended;
   timestamp sent;
 };
 
-/// What a load run found.
+/// The result of a load run.
 struct load_result {
   samples latency; ///< ms, of ok answers
-  samples delay;   ///< ms, from the intended time to the send, of an open loop
-  std::vector<send_time> sends; ///< of an open loop, in order
+  samples delay;   ///< ms from the intended time to the send, for an open loop
+  std::vector<send_time> sends; ///< for an open loop, in order
   double sending = 0; ///< seconds until the last send of an open loop was due
   std::map<ec, size_t> by_status;
   size_t in_slo = 0;
@@ -54,7 +54,7 @@ struct load_result {
   double seconds = 0;
 };
 
-/// A request's inputs: rows of files, or zeros of the signature.
+/// Makes a request's inputs: rows of files, or zeros as in the signature.
 class input_source {
 public:
   static result<input_source> open(const load_options& x, client& gateway) {
@@ -131,7 +131,7 @@ private:
 
   std::vector<named_tensor> zeros_;
   std::vector<named_tensor> arrays_;
-  size_t there_ = SIZE_MAX; ///< rows, of each
+  size_t there_ = SIZE_MAX; ///< number of rows in each file
   size_t rows_ = 1;
   size_t at_ = 0;
 };
@@ -147,7 +147,7 @@ public:
       slo_(slo),
       bar_(bar) {}
 
-  /// Keeps `window` requests open until the time is over.
+  /// Keeps `window` requests open for the time `length`.
   load_result closed(size_t window, microseconds length) {
     auto begin = steady_now();
     while (steady_now() - begin < length && !ctrl_c_.happened()) {
@@ -159,8 +159,8 @@ public:
     return finish(begin);
   }
 
-  /// Submits at the given times, however slow the answers are. Latency counts
-  /// from the intended time, so that a stalled client hides nothing.
+  /// Submits requests at the given times, even if answers are late. Latency
+  /// counts from the intended time, so that a stalled client hides no delay.
   load_result open(const arrival_times& arrivals) {
     auto begin = steady_now();
     auto length = arrivals.empty() ? microseconds{1} : arrivals.back();
@@ -224,7 +224,7 @@ private:
   microseconds deadline_;
   microseconds slo_;
   progress_bar& bar_;
-  interruptible ctrl_c_; ///< ends the load: what was asked is still counted
+  interruptible ctrl_c_; ///< ends the load; requests already sent count
   std::unordered_map<uint64_t, timestamp> sent_;
   timestamp resume_; ///< of a closed loop
   load_result result_;
@@ -232,8 +232,8 @@ private:
 
 /// The rates of an open loop, in requests per second.
 struct load_rates {
-  double target = 0;   ///< of the planned arrivals, over the planned time
-  double achieved = 0; ///< of the sends, over the time that they took
+  double target = 0;   ///< planned arrivals per planned time
+  double achieved = 0; ///< sends per time that the sends took
 };
 
 int print_load(load_result& x, std::optional<load_rates> rates,
@@ -286,7 +286,7 @@ int print_load(load_result& x, std::optional<load_rates> rates,
   return answered;
 }
 
-/// What the arrivals of an open loop would be; empty for a closed one.
+/// The planned arrivals of an open loop; empty for a closed loop.
 result<arrival_times> plan_arrivals(const load_options& x,
                                     microseconds length) {
   workload_part how;
@@ -304,14 +304,14 @@ result<arrival_times> plan_arrivals(const load_options& x,
   return make_arrivals(how, length, random_stream{x.seed});
 }
 
-/// The rates of an open loop with arrivals planned for `length`, or for
-/// less where the last sends were given up.
+/// The rates of an open loop with arrivals planned for `length`, or for the
+/// shorter time until the loop was interrupted.
 load_rates rates_of(const arrival_times& planned, microseconds length,
                     const load_result& found) {
   load_rates out;
   auto seconds = to_seconds(length);
   out.target = static_cast<double>(planned.size()) / seconds;
-  // A loop that keeps up sends its last request before the time is over.
+  // A loop without delays sends its last request before the planned end.
   auto whole = found.sends.size() == planned.size();
   auto took = whole ? std::max(seconds, found.sending) : found.sending;
   if (took > 0)
@@ -319,7 +319,7 @@ load_rates rates_of(const arrival_times& planned, microseconds length,
   return out;
 }
 
-/// Microseconds since 1970 when the steady clock was at 0, as of now.
+/// Microseconds from 1970 to the zero of the steady clock.
 int64_t unix_offset() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
@@ -327,7 +327,7 @@ int64_t unix_offset() {
          - to_us(steady_now().time_since_epoch()).count();
 }
 
-/// Writes "intended_us,sent_us", microseconds since 1970, a line per send.
+/// Writes lines "intended_us,sent_us", in microseconds since 1970.
 result<void> write_sends(const std::string& path,
                          const std::vector<send_time>& sends, int64_t to_unix) {
   std::ofstream out{path};
@@ -383,17 +383,17 @@ int run_load(const load_options& x, const common_options& common) {
 void add_load_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<load_options>();
   auto* verb = app.add_subcommand(
-    "load", "Drive a cluster and print percentiles and goodput");
+    "load", "Generate load on a cluster; print percentiles and goodput");
   add_client_options(*verb, x->to);
-  verb->add_option("--model", x->model, "Model to ask")->required();
+  verb->add_option("--model", x->model, "Model to run")->required();
   verb->add_option("--input", x->inputs,
-                   "A .npy file, or NAME=FILE, whose rows are sent in turn;"
-                   " once per input; default: zeros");
+                   "A .npy file, or NAME=FILE; its rows are sent in turn; once "
+                   "per input; default: zeros");
   verb->add_option("--rows", x->rows, "Rows in one request")
     ->transform(whole_number(1, 1 << 20))
     ->capture_default_str();
   auto* closed = verb->add_option("--closed", x->window,
-                                  "Closed loop: so many requests open");
+                                  "Closed loop: number of open requests");
   closed->transform(whole_number(1, 1'000'000))->capture_default_str();
   auto* rate =
     verb
@@ -409,20 +409,21 @@ void add_load_verb(CLI::App& app, common_options& common, verb_action& run) {
     ->capture_default_str();
   verb
     ->add_option("--cv", x->cv,
-                 "Gamma gaps of this coefficient of variation, at --rate or at"
-                 " the rates of --trace")
+                 "Gamma gaps of this coefficient of variation, at the rates of "
+                 "--rate or --trace")
     ->check(CLI::Range(0.01, 100.0))
     ->excludes(closed);
   verb
     ->add_option("--sends", x->sends,
-                 "A CSV file for the intended and the actual time of each send"
-                 " of an open loop, in microseconds since 1970")
+                 "CSV file to write: the intended and the actual time of each "
+                 "send of an open loop, in microseconds since 1970")
     ->excludes(closed);
-  verb->add_option("--time", x->length, "How long")->capture_default_str();
-  verb->add_option("--deadline", x->deadline, "Of each request")
+  verb->add_option("--time", x->length, "Duration of the load")
+    ->capture_default_str();
+  verb->add_option("--deadline", x->deadline, "Deadline of each request")
     ->capture_default_str();
   verb->add_option("--slo", x->slo,
-                   "What counts as goodput; default: the deadline");
+                   "Latency limit for goodput; default: the deadline");
   verb->add_option("--seed", x->seed, "Seed of the arrivals")
     ->capture_default_str();
   verb->add_flag("--json", common.json, "Print JSON");

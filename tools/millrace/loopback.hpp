@@ -9,12 +9,12 @@
 
 namespace millrace {
 
-/// A listening TCP socket on a loopback port that was free. Errors: unavailable
-/// with what the system says.
+/// A listening TCP socket on a free loopback port. Errors: unavailable with the
+/// system's error text.
 result<std::pair<int, sockaddr_in>> listen_anywhere();
 
-/// A loopback address that nobody uses now, for a process that binds it:
-/// tcp://127.0.0.1:PORT. Errors as above.
+/// An unused loopback address tcp://127.0.0.1:PORT for another process to bind.
+/// Errors: as listen_anywhere.
 result<std::string> free_address();
 
 } // namespace millrace

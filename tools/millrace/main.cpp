@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <iostream>
-
 #include "millrace/manual.hpp"
 #include "millrace/print.hpp"
-#include "runtime/text.hpp"
 
 int main(int argc, char** argv) {
   using namespace millrace;
@@ -22,26 +19,8 @@ int main(int argc, char** argv) {
   add_store_verb(app, common, run);
   add_decide_verb(app, common, run);
   add_keys_verb(app, common, run);
-  add_bench_verb(app, common, run);
   add_manual(
     app,
     {"serve deep-learning inference on a cluster", {}, {"actor-shell(1)"}});
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    // CLI11 would only say that a verb is missing.
-    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty())
-      std::cerr << "no verb " << shown(argv[1]) << "; there are "
-                << joined(app.get_subcommands(nullptr), ", ",
-                          [](auto* x) { return x->get_name(); })
-                << std::endl;
-    else if (app.exit(e) == 0)
-      return exit_ok;
-    return exit_wrong_call;
-  }
-  try {
-    return all_written(run());
-  } catch (const std::exception& e) { // memory, threads: what has no better end
-    return fail(common, {ec::internal, e.what(), {}});
-  }
+  return run_program(app, common, run, argc, argv);
 }

@@ -9,7 +9,7 @@ namespace millrace {
 
 namespace {
 
-/// For roff(7): hyphens that may be typed, and no line that is a request.
+/// Escapes text for roff(7): hyphens, and dots that would begin a request.
 std::string roff(const std::string& x) {
   std::string out;
   for (auto c : x) {
@@ -22,7 +22,7 @@ std::string roff(const std::string& x) {
   return out;
 }
 
-/// Options and arguments that help shows.
+/// The options and arguments that help shows.
 std::vector<const CLI::Option*> shown_options(const CLI::App& x) {
   std::vector<const CLI::Option*> out;
   for (auto* o : x.get_options())
@@ -59,7 +59,7 @@ std::string manual_of(const CLI::Option& x) {
   return out + "\n";
 }
 
-/// A verb, and those below it.
+/// The manual's section of a verb and its subverbs.
 std::string manual_of(const CLI::App& x) {
   std::string out;
   auto below = x.get_subcommands([](auto*) { return true; });
@@ -117,8 +117,8 @@ std::string man_page(const CLI::App& app, const manual_words& words) {
   for (auto* o : shown_options(app))
     out += manual_of(*o);
   out += ".SH EXIT STATUS\n"
-         ".TP\n0\nall is well\n.TP\n1\nthe work failed\n.TP\n2\na wrong call\n"
-         ".TP\n78\na configuration was refused\n.SH SEE ALSO\n";
+         ".TP\n0\nsuccess\n.TP\n1\nfailure\n.TP\n2\ninvalid command line\n"
+         ".TP\n78\nrefused configuration\n.SH SEE ALSO\n";
   return out + roff(joined(words.see_also, ", ", [](auto& x) { return x; }))
          + "\n";
 }

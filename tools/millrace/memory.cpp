@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// mimalloc for C++. Its own operators end the program where memory is short,
-/// for Debian builds it as C, which cannot throw: these throw std::bad_alloc.
+/// C++ allocation with mimalloc. Debian builds mimalloc as C, which cannot
+/// throw, so that its own C++ operators abort without memory; these operators
+/// throw std::bad_alloc.
 
 #include <new>
 
 #include <mimalloc.h>
 
-/// What is free goes back to the system after so many milliseconds, 25 by
-/// default: then each MiB that comes for a model, 20 ms after the last, would
-/// be in memory that the system has to clear first.
+/// Keeps free memory for 50 ms before mimalloc returns it to the system. The
+/// default, 25 ms, is too short: chunks of 1 MiB of a model arrive every 20 ms,
+/// and each would use memory that the system has to clear first.
 static const bool keeps_what_is_free =
   (mi_option_set(mi_option_decommit_delay, 50), true);
 

@@ -43,11 +43,11 @@ result<std::vector<std::string>> read_labels(const std::string& path) {
   return out;
 }
 
-/// What runs the models that it looks at, confined or with this program's
-/// rights.
+/// The backend that runs imported or verified models: confined, or with this
+/// program's rights.
 result<std::shared_ptr<backend>> runner_for(const model_options& x) {
-  // As for a node's. OpenBLAS may need more, and tries for ever to get it: that
-  // is what the limit is for, too.
+  // The same minimum as for nodes. OpenBLAS may need more and retries forever;
+  // the time limit covers that, too.
   constexpr byte_count least{uint64_t{64} << 20};
   auto limit = parse_duration(x.limit);
   if (!limit)
@@ -179,18 +179,18 @@ int run_verify(const model_options& x, const common_options& common) {
               << std::endl;
     return exit_ok;
   }
-  std::cout << *directory << ": every byte is as the manifest says, and it"
+  std::cout << *directory << ": every byte matches the manifest, and the model"
             << " runs";
   if (layers > 1)
-    std::cout << "; its " << layers << " layers, one after the other, compute"
-              << " what they do at once";
+    std::cout << "; its " << layers << " layers, run one by one, compute the"
+              << " same as the whole model";
   if (*compared)
-    std::cout << "; it computes what the model did when it was imported";
+    std::cout << "; its outputs equal those at the import";
   std::cout << std::endl;
   return exit_ok;
 }
 
-/// Writes what an object store needs that this folder is put into.
+/// Writes the index.yaml for a folder that is copied to an object store.
 int write_index(const model_options& x, const common_options& common) {
   bundle_store store{x.store};
   auto list = store.list();
@@ -245,7 +245,7 @@ int run_alias(const model_options& x, const common_options& common,
   return exit_ok;
 }
 
-/// Those that `model import` alone has.
+/// Adds the options of `model import` only.
 void add_import_options(CLI::App& verb,
                         const std::shared_ptr<model_options>& x) {
   verb.add_option("file", x->request.path, "The TorchScript file")
@@ -266,44 +266,43 @@ void add_import_options(CLI::App& verb,
                 "Axis along which requests share a batch; -1: never")
     ->capture_default_str();
   verb.add_flag("--rows-independent", x->request.rows_independent,
-                "You vouch that the rows of a batch do not change each other's"
-                " results; default: found out");
+                "Declare that rows of a batch do not change each other's "
+                "results; default: tested");
   verb.add_flag("--stateful", x->request.stateful,
                 "Accept a model that keeps state between requests");
   verb.add_option("--labels", x->labels, "File of class labels, one a line");
-  verb.add_option(
-    "--expect", x->request.expected,
-    "Safetensors file with input/NAME for each input and output/0,"
-    " output/1, ...: what the model made of them where it comes"
-    " from, and has to make of them here");
+  verb.add_option("--expect", x->request.expected,
+                  "Safetensors file with input/NAME for each input and "
+                  "output/0, output/1, ...: example inputs and the model's "
+                  "outputs, which the imported model must reproduce");
   verb
     .add_option("--sample", x->request.sample,
-                "File of numpy.savez with an array for each input by its"
-                " name: inputs that the model takes, where it takes no random"
-                " numbers; kept in the bundle")
+                "File of numpy.savez with an array for each input, by name: "
+                "example inputs for a model that does not accept random "
+                "numbers; kept in the bundle")
     ->check(CLI::ExistingFile);
   verb.add_option("--application", x->request.application,
-                  "What the model is a variant for");
+                  "Application of which the model is a variant");
   verb.add_option("--accuracy", x->accuracy, "Measured accuracy, 0 to 1");
   verb.add_option("--accuracy-data", x->accuracy_data,
-                  "What the accuracy was measured on");
+                  "Data set on which the accuracy was measured");
   verb.add_option("--licence", x->request.licence, "Licence of the model");
   verb.add_option("--description", x->request.description, "One sentence");
   verb
     .add_option("--depth", x->request.layers.depth,
-                "Down to how many names of its parts the model is cut into"
-                " layers; 0: it is one layer")
+                "Depth of module names at which the model is cut into layers; "
+                "0: one layer")
     ->capture_default_str()
     ->check(CLI::Range(0, 64))
     ->each([x](const std::string&) { x->request.must_cut = true; });
   verb
     .add_option("--most-layers", x->request.layers.most,
-                "How many layers it may have; neighbours become one")
+                "Limit for the number of layers; neighbours are merged")
     ->capture_default_str()
     ->check(CLI::Range(1, 128));
   verb
     .add_option("--layer-size", x->layer_size,
-                "How many bytes of parameters a layer has at least")
+                "Minimum bytes of parameters in a layer")
     ->capture_default_str();
 }
 
@@ -325,11 +324,11 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
                    "Run the model's code with your rights, not confined");
     verb
       ->add_option("--memory", x->memory,
-                   "What a confined process may take beside its files")
+                   "Memory limit of a confined process, without its files")
       ->capture_default_str();
     verb
       ->add_option("--limit", x->limit,
-                   "How long it may take to load, and to run once")
+                   "Time limit to load the model, and to run it once")
       ->capture_default_str();
   };
   auto* importer =
@@ -337,22 +336,21 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
   add_import_options(*importer, x);
   add_confinement(importer);
   add("list", "List bundles", list_bundles);
-  add("index", "Write index.yaml, for a store that is an object store",
-      write_index);
+  add("index", "Write index.yaml, for use as an object store", write_index);
   auto* verify =
-    add("verify", "Check a bundle's every byte, and that it runs", run_verify);
+    add("verify", "Verify every byte of a bundle, and run it", run_verify);
   verify->add_option("name", x->name, "Model")->required();
   verify->add_option("version", x->version,
                      "Version or alias; default: default");
   add_confinement(verify);
   add_layers_verb(*model, common, run);
   add_cuts_verb(*model, common, run);
-  auto* alias = add("alias", "Point an alias at a version",
+  auto* alias = add("alias", "Point an alias to a version",
                     [](auto& y, auto& c) { return run_alias(y, c, false); });
   alias->add_option("name", x->name, "Model")->required();
   alias->add_option("alias", x->alias, "Alias, like stable")->required();
   alias->add_option("version", x->version, "Version")->required();
-  auto* rollback = add("rollback", "Point an alias back where it pointed",
+  auto* rollback = add("rollback", "Point an alias to its previous version",
                        [](auto& y, auto& c) { return run_alias(y, c, true); });
   rollback->add_option("name", x->name, "Model")->required();
   rollback->add_option("alias", x->alias, "Alias")->capture_default_str();

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "models/bundle_store.hpp"
+#include "models/partition/profile_remarks.hpp"
 #include "models/profile_book.hpp"
-#include "models/profile_remarks.hpp"
 #include "runtime/text.hpp"
 #include "transport/messages/wanted_cuts.hpp"
 
@@ -45,7 +45,7 @@ result<void> check_profiles(const cluster_config& x, doubts& out) {
   return {};
 }
 
-/// The folders of bundles that are on this host.
+/// The folders of bundles that exist on this host.
 std::set<std::string> stores_of(const cluster_config& x) {
   std::set<std::string> out;
   for (auto& [name, node] : x.nodes)
@@ -54,7 +54,7 @@ std::set<std::string> stores_of(const cluster_config& x) {
   return out;
 }
 
-/// Bytes of parameters in the largest part that it is to be cut into.
+/// Bytes of parameters in the model's largest stage.
 uint64_t largest_of(const manifest& x, const model_settings& how) {
   std::vector<uint64_t> bytes;
   for (auto& layer : x.layers)
@@ -63,14 +63,14 @@ uint64_t largest_of(const manifest& x, const model_settings& how) {
                                               : how.cuts);
 }
 
-/// What stores have of a model.
+/// The result of searching the stores for a model.
 struct found_bundle {
   std::string missing =
-    "no folder where workers look for bundles is here"; ///< empty: nothing
-  uint64_t largest = 0; ///< part of it, in bytes, where one is too large
+    "none of the workers' bundle folders exists here"; ///< empty: found
+  uint64_t largest = 0; ///< bytes of the largest stage
 };
 
-/// Errors: bad_config when it cannot be cut as is wanted.
+/// Errors: bad_config when the model cannot be cut as configured.
 result<found_bundle> find_bundle(const model_settings& x,
                                  const std::set<std::string>& stores) {
   found_bundle out;
@@ -101,7 +101,7 @@ result<found_bundle> find_bundle(const model_settings& x,
   return out;
 }
 
-/// Those that it may go to.
+/// The devices that the model may be loaded onto.
 std::vector<device_config> devices_for(const model_settings& x,
                                        const cluster_config& in) {
   std::vector<device_config> out;
@@ -112,7 +112,7 @@ std::vector<device_config> devices_for(const model_settings& x,
   return out;
 }
 
-/// The most that a worker's memory for models may hold.
+/// The largest limit of a worker's memory for models.
 uint64_t most_memory(const cluster_config& in) {
   uint64_t out = 0;
   for (auto& [name, node] : in.nodes)
@@ -121,7 +121,7 @@ uint64_t most_memory(const cluster_config& in) {
   return out;
 }
 
-/// What settings of a model, and where it may go to, leave in doubt.
+/// Warnings about a model's settings and devices.
 doubts doubts_on(const model_settings& x, uint64_t largest,
                  const cluster_config& in) {
   doubts out;
@@ -133,45 +133,46 @@ doubts doubts_on(const model_settings& x, uint64_t largest,
     return out;
   auto is_cpu = [](auto& d) { return d.type == device_type::cpu; };
   if (x.share > 0 && std::all_of(devices.begin(), devices.end(), is_cpu))
-    out.push_back("share does nothing: a cpu cannot be shared by parts, and it"
-                  " goes to no other device");
+    out.push_back(
+      "share does nothing: a cpu cannot be partitioned, and the model"
+      " is loaded onto no other device");
   uint64_t most = 0;
   for (auto& d : devices)
     most = std::max(most, d.memory.value == 0 ? UINT64_MAX : d.memory.value);
   if (largest > most)
     out.push_back(
-      (wanted_cuts(x).part_count() == 1 ? "it has " : "its largest part has ")
+      (wanted_cuts(x).part_count() == 1 ? "has " : "the largest stage has ")
       + format_bytes(largest)
-      + " of parameters, and no device that it may go to has more memory than "
+      + " of parameters, but no device that may load it has more memory than "
       + format_bytes(most));
   if (auto memory = most_memory(in); largest > memory && memory > 0)
     out.push_back("no worker's memory for models (cache.memory) has room for"
                   " the "
-                  + format_bytes(largest) + " of it: the most is "
+                  + format_bytes(largest)
+                  + " of the model; the largest limit is "
                   + format_bytes(memory)
-                  + "; it is used from a disk that has it, and cannot come from"
-                    " others");
+                  + "; only workers with the model on their disk can use it");
   return out;
 }
 
 } // namespace
 
-result<std::vector<std::string>> check_beside(const cluster_config& x) {
+result<std::vector<std::string>> check_beside(const cluster_config& config) {
   doubts out;
-  if (auto fine = check_profiles(x, out); !fine)
+  if (auto fine = check_profiles(config, out); !fine)
     return fine.failure();
-  auto stores = stores_of(x);
+  auto stores = stores_of(config);
   std::string wrong; // a line for each model
-  for (auto& model : x.models) {
+  for (auto& model : config.models) {
     auto bundle = find_bundle(model, stores);
     if (!bundle) {
       wrong += (wrong.empty() ? "" : "\n") + bundle.failure().text;
       continue;
     }
     auto about = "model " + shown(model.model) + ": ";
-    for (auto& doubt : doubts_on(model, bundle->largest, x))
+    for (auto& doubt : doubts_on(model, bundle->largest, config))
       out.push_back(about + doubt);
-    if (!bundle->missing.empty() && x.object_stores.empty())
+    if (!bundle->missing.empty() && config.object_stores.empty())
       out.push_back(about + "not on this host: " + bundle->missing);
   }
   if (!wrong.empty())

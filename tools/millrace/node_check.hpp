@@ -8,11 +8,10 @@
 
 namespace millrace {
 
-/// Holds a config against what lies beside it on this host: its profiles, and
-/// the bundles of its models, where its workers would look for them. Returns
-/// what may be meant so, a sentence each.
-/// Errors: bad_config for what cannot work: profiles that cannot be read,
-/// bundles that cannot be opened or cut as their model's settings say.
-result<std::vector<std::string>> check_beside(const cluster_config& x);
+/// Checks a config against the files on this host: the profiles, and the
+/// models' bundles in the workers' folders. Returns warnings, one sentence
+/// each. Errors: bad_config for profiles that cannot be read, and for bundles
+/// that cannot be opened or cut as configured.
+result<std::vector<std::string>> check_beside(const cluster_config& config);
 
 } // namespace millrace

@@ -29,7 +29,7 @@ struct node_options {
   bool metrics = false;
 };
 
-/// A link takes several descriptors; the soft limit is often 1024.
+/// A link takes several descriptors, and the soft limit is often 1024.
 void raise_descriptor_limit() {
   rlimit x{};
   if (::getrlimit(RLIMIT_NOFILE, &x) != 0)
@@ -65,14 +65,14 @@ int run_until_drained(const cluster_config& config, const std::string& name,
                       const common_options& common) {
   set_log_level(config.log.level);
   raise_descriptor_limit();
-  // Every thread inherits the mask; only the waiting one below takes signals.
+  // All threads inherit the mask; only the waiting thread below takes signals.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   struct sigaction hangup {};
   ::sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) // nohup: it outlives its terminal
+  if (hangup.sa_handler != SIG_IGN) // nohup: outlive the terminal
     sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
@@ -96,7 +96,7 @@ int run_until_drained(const cluster_config& config, const std::string& name,
     std::lock_guard guard{mutex};
     ended = true;
   }
-  // A model that does not come back cannot be stopped; the process can.
+  // A thread that hangs in a model cannot be stopped, but the process can.
   std::promise<void> stopped;
   std::thread last_resort{[&] {
     if (stopped.get_future().wait_for(last_wait) == std::future_status::ready)
@@ -108,7 +108,7 @@ int run_until_drained(const cluster_config& config, const std::string& name,
   runtime->reset();
   stopped.set_value();
   last_resort.join();
-  // The waiter still waits for signals, and finds that all has ended.
+  // The waiting thread still waits for signals, and then sees `ended`.
   if (!done)
     fail(common, done.failure());
   std::cout.flush();
@@ -145,20 +145,19 @@ void add_node_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<node_options>();
   auto* verb = app.add_subcommand("node", "Launch a node runtime");
   verb->add_option("--config", x->config, "The cluster's YAML file");
-  verb->add_option("--node", x->name,
-                   "Which node of the file to be; may be left out when there"
-                   " is only one");
+  verb->add_option(
+    "--node", x->name,
+    "Name of the node in the file; optional if the file has one node");
   verb->add_option("--set", x->overrides,
-                   "KEY=VALUE in place of the file's, such as link.beat=50ms"
-                   " or nodes.alpha.http=127.0.0.1:9000; more than once");
+                   "KEY=VALUE replaces the file's value, such as link.beat=50ms"
+                   " or nodes.alpha.http=127.0.0.1:9000; repeatable");
   verb->add_flag("--options", x->options,
                  "List every option of the file, with default and limits");
   verb->add_flag("--metrics", x->metrics, "List every metric of a node");
   verb->add_flag(
     "--check", x->check,
-    "Only check the file, its profiles, the keys of --node and what bundles are"
-    " here, then"
-    " exit");
+    "Only check the file, its profiles, the keys of --node and the bundles on"
+    " this host");
   verb->add_flag("--json", common.json, "Print JSON");
   verb->callback([=, &common, &run] {
     run = [=, &common] { return run_node(*x, common); };

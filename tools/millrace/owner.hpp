@@ -6,9 +6,9 @@
 
 namespace millrace {
 
-/// Root acts for the owner of a folder from here on: the user that nodes run as
-/// must be able to read what is written into it, and nobody else may. False,
-/// with errno, when that cannot be.
+/// If root runs the program, acts as the folder's owner from here on: the user
+/// that nodes run as must be able to read new files, and no other user may.
+/// False, with errno, on failure.
 inline bool act_for_owner(int folder) {
   struct stat info;
   return ::geteuid() != 0

@@ -29,13 +29,13 @@ json printable_json(const json& x) {
 
 } // namespace
 
-std::string json_text(const json& x) {
-  return printable_json(x).dump();
+std::string json_text(const json& value) {
+  return printable_json(value).dump();
 }
 
-std::string fixed(double x, int digits) {
+std::string fixed(double number, int digits) {
   char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, x);
+  std::snprintf(text, sizeof text, "%.*f", digits, number);
   return text;
 }
 
@@ -47,24 +47,24 @@ int all_written(int status) {
   return status == exit_ok ? int{exit_failed} : status;
 }
 
-int fail(const common_options& common, const error& x) {
-  auto text = printable(x.text);
+int fail(const common_options& common, const error& why) {
+  auto text = printable(why.text);
   if (common.json)
     std::cout << json_text(
-      json{{"error", text}, {"status", std::string{to_string(x.code)}}})
+      json{{"error", text}, {"status", std::string{to_string(why.code)}}})
               << std::endl;
   else
     std::cerr << "millrace: " << text << std::endl;
   return exit_failed;
 }
 
-int refuse(const common_options& common, const error& x) {
-  fail(common, x);
-  return x.code == ec::bad_config ? exit_bad_config : exit_failed;
+int refuse(const common_options& common, const error& why) {
+  fail(common, why);
+  return why.code == ec::bad_config ? exit_bad_config : exit_failed;
 }
 
-int wrong_call(const common_options& common, const error& x) {
-  fail(common, x);
+int wrong_call(const common_options& common, const error& why) {
+  fail(common, why);
   return exit_wrong_call;
 }
 
@@ -90,27 +90,27 @@ CLI::App* add_subverb(CLI::App& parent, const std::string& name,
   return verb;
 }
 
-void add_client_options(CLI::App& verb, client_options& x) {
-  verb.add_option("--gateway", x.gateway, "Address of a gateway")
+void add_client_options(CLI::App& verb, client_options& options) {
+  verb.add_option("--gateway", options.gateway, "Address of a gateway")
     ->capture_default_str();
   verb
-    .add_option("--key", x.key,
-                "File of your key, where the cluster has keys (millrace keys)")
+    .add_option("--key", options.key,
+                "File of your key, for a cluster with keys (millrace keys)")
     ->envname("MILLRACE_KEY");
 }
 
 namespace {
 
-/// Characters, of UTF-8.
+/// Number of UTF-8 characters.
 size_t length_of(const std::string& x) {
   return static_cast<size_t>(std::count_if(
     x.begin(), x.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// Some of the characters, of UTF-8.
+/// A range of UTF-8 characters.
 std::string part_of(const std::string& x, size_t from, size_t to) {
   std::string out;
-  size_t n = 0; // begun
+  size_t n = 0; // characters begun
   for (auto c : x) {
     n += (c & 0xC0) != 0x80;
     if (n > from && n <= to)
@@ -119,14 +119,14 @@ std::string part_of(const std::string& x, size_t from, size_t to) {
   return out;
 }
 
-/// A text in lines of at most so many characters; longer words are broken.
+/// Breaks a text into lines of at most `width` characters, also within words.
 std::string in_lines(const std::string& text, size_t width,
                      const std::string& end_of_line) {
   if (length_of(text) <= width)
     return text;
   std::istringstream in{text};
   std::string out;
-  size_t used = 0; // of the line
+  size_t used = 0; // characters in the current line
   for (std::string word; in >> word;) {
     auto length = length_of(word);
     auto fits = used + (used > 0) + length <= width;
@@ -145,7 +145,7 @@ std::string in_lines(const std::string& text, size_t width,
 constexpr size_t gap = 2;
 constexpr size_t narrowest_wrapped = 24;
 
-/// Columns that share a line of each row: from `first` up to `last`.
+/// Columns [first, last) that share a line of each row.
 struct column_line {
   size_t first = 0, last = 0;
 };
@@ -161,9 +161,10 @@ std::vector<size_t> widths_of(const table& rows) {
   return out;
 }
 
-/// Spreads columns over lines of at most `width` characters, those after the
-/// first indented. A column wider than a line stands alone and becomes
-/// narrower, as does the last column of the table where it can be wrapped.
+/// Distributes columns over lines of at most `width` characters; lines after
+/// the first are indented. A column wider than a line gets its own line and is
+/// narrowed. The last column of the table is narrowed, too, if it can be
+/// wrapped.
 std::vector<column_line> pack(std::vector<size_t>& widths, size_t width,
                               size_t indent) {
   std::vector<column_line> out;
@@ -187,8 +188,8 @@ std::vector<column_line> pack(std::vector<size_t>& widths, size_t width,
   return out;
 }
 
-/// As few lines as possible, about equally long, unless a long text, which not
-/// every row has, is alone in the last line.
+/// Uses as few lines as possible, of about equal length. Exception: a long last
+/// column that is not in every row may be alone in the last line.
 std::vector<column_line> lines_of(std::vector<size_t>& widths, size_t width,
                                   size_t indent) {
   if (width == 0)
@@ -210,7 +211,7 @@ std::vector<column_line> lines_of(std::vector<size_t>& widths, size_t width,
   return out;
 }
 
-/// The cells of a row that share a line; the last may go on in more lines.
+/// The cells of a row that share a line; the last one may wrap.
 std::string line_text(const std::vector<std::string>& row,
                       const column_line& part,
                       const std::vector<size_t>& widths,
@@ -279,6 +280,28 @@ size_t terminal_width() {
 
 void print_table(const table& rows) {
   std::cout << table_text(rows, terminal_width()) << std::flush;
+}
+
+int run_program(CLI::App& app, const common_options& common,
+                const verb_action& run, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    // CLI11's own error only reports a missing verb.
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty())
+      std::cerr << "no verb " << shown(argv[1]) << "; there are "
+                << joined(app.get_subcommands(nullptr), ", ",
+                          [](auto* x) { return x->get_name(); })
+                << std::endl;
+    else if (app.exit(e) == 0)
+      return exit_ok;
+    return exit_wrong_call;
+  }
+  try {
+    return all_written(run());
+  } catch (const std::exception& e) { // any other error, such as lack of memory
+    return fail(common, {ec::internal, e.what(), {}});
+  }
 }
 
 } // namespace millrace

@@ -7,8 +7,7 @@
 
 namespace millrace {
 
-/// A bar on stderr for work that takes a while; nothing where stderr is no
-/// terminal.
+/// A progress bar on stderr; prints nothing if stderr is no terminal.
 class progress_bar {
 public:
   progress_bar(std::string title, bool wanted);
@@ -16,11 +15,10 @@ public:
   /// `part` from 0 to 1; draws at most ten times a second.
   void show(double part, const std::string& note = {});
 
-  /// Prints a line on stderr in place of the bar, which the next show() draws
-  /// below it; also where there is no bar.
+  /// Prints a line on stderr above the bar; also without a terminal.
   void print_line(const std::string& text);
 
-  /// Takes the bar away.
+  /// Removes the bar.
   void done();
 
 private:

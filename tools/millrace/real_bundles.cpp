@@ -38,7 +38,7 @@ bool needs_weights(const simulated_model& x) {
   return !x.on.empty() || x.layers > 1;
 }
 
-/// Bytes that no two layers have alike.
+/// Different bytes for each layer.
 std::string weights_of(const layer_info& layer) {
   std::string out(layer.parameter_bytes, '\0');
   uint64_t state = std::hash<std::string>{}(layer.name) | 1;
@@ -49,7 +49,7 @@ std::string weights_of(const layer_info& layer) {
   return out;
 }
 
-/// The weights file; completes what the manifest has of each layer.
+/// Makes the weights file, and completes the manifest's entry of each layer.
 result<std::string> make_weights(manifest& of) {
   std::vector<tensor_entry> tensors;
   for (auto& layer : of.layers)
@@ -74,8 +74,8 @@ result<std::string> make_weights(manifest& of) {
 
 result<void> write_real_bundle(const std::string& folder,
                                const std::string& model,
-                               const simulated_model& x) {
-  auto content = simulator::manifest_of(model, 1, x);
+                               const simulated_model& simulated) {
+  auto content = simulator::manifest_of(model, 1, simulated);
   auto to = folder + "/" + model + "/1/";
   for (auto& layer : content.layers) {
     auto code = "code of " + layer.name;
@@ -84,8 +84,8 @@ result<void> write_real_bundle(const std::string& folder,
     if (auto done = write(to + layer.code, code); !done)
       return done;
   }
-  if (needs_weights(x)) {
-    if (x.bytes.value > most_weights)
+  if (needs_weights(simulated)) {
+    if (simulated.bytes.value > most_weights)
       return error{ec::bad_request,
                    "bundles." + model + ".bytes: a real run writes this many"
                      + " bytes of weights; expected at most "

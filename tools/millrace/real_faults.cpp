@@ -13,7 +13,7 @@ namespace {
 
 constexpr microseconds patience = 2s;
 
-/// Whether a node has a ready replica at a place of a fault.
+/// Whether a node has a ready replica at the place of a fault.
 bool is_used(const node_status& node, const place_in_use& place) {
   return std::any_of(node.replicas.begin(), node.replicas.end(), [&](auto& r) {
     return r.state == replica_condition::ready && r.what.model == place.model
@@ -64,29 +64,29 @@ result<void> real_faults::apply(microseconds since) {
   return {};
 }
 
-result<void> real_faults::make(step& x) {
-  if (!x.ends) {
-    auto nodes = nodes_for(*x.what);
+result<void> real_faults::make(step& next) {
+  if (!next.ends) {
+    auto nodes = nodes_for(*next.what);
     if (!nodes)
       return nodes.failure();
-    x.nodes = std::move(*nodes);
+    next.nodes = std::move(*nodes);
   }
-  for (auto& node : x.nodes) {
-    if (x.what->kind == fault_kind::kill) {
+  for (auto& node : next.nodes) {
+    if (next.what->kind == fault_kind::kill) {
       services_.at(node)->kill();
       continue;
     }
-    if (auto done = slow(node, x.ends ? 1 : x.what->factor); !done)
+    if (auto done = slow(node, next.ends ? 1 : next.what->factor); !done)
       return done;
   }
   return {};
 }
 
-/// As the simulator has it, but of several nodes in use the first by name.
+/// As in the simulator, but of several nodes in use the first by name.
 result<std::vector<std::string>>
-real_faults::nodes_for(const fault_spec& x) const {
+real_faults::nodes_for(const fault_spec& fault) const {
   std::vector<std::string> out;
-  for (auto& place : x.nodes) {
+  for (auto& place : fault.nodes) {
     auto used = parse_place_in_use(place);
     if (!used) {
       auto named = nodes_of(what_, place);
@@ -107,7 +107,7 @@ real_faults::nodes_for(const fault_spec& x) const {
       }
     }
   }
-  if (x.nodes.empty())
+  if (fault.nodes.empty())
     for (auto& [name, node] : what_.cluster.nodes)
       if (!node.devices.empty())
         out.push_back(name);

@@ -29,7 +29,7 @@ namespace {
 
 using namespace simulator;
 
-/// How long a cluster may take to come up.
+/// Time limit for the start of the cluster.
 constexpr auto patience = 60s;
 
 void write(const std::string& path, const std::string& text) {
@@ -61,7 +61,7 @@ public:
     real_record out;
     if (auto done = drive(*asked, out, progress); !done)
       return done.failure();
-    services_.erase(controller_); // or it starts again what the others had
+    services_.erase(controller_); // first, so that it does not restart replicas
     services_.clear();
     for (auto& [name, node] : config_.nodes)
       read_log(log_of(name), out);
@@ -73,15 +73,15 @@ private:
     return directory_ + "/" + node + ".log";
   }
 
-  /// The scenario's cluster on this host.
+  /// Writes the scenario's cluster as configuration for this host.
   result<void> write_files() {
-    // What an earlier run left goes; what it did not make stays.
+    // Removes an earlier real run; other directories are refused.
     std::error_code failed;
     if (std::filesystem::exists(directory_)
         && !std::filesystem::exists(directory_ + "/real.yaml"))
       return error{ec::bad_request,
                    directory_
-                     + " is there and was not made by a real run; expected a"
+                     + " exists and was not made by a real run; expected a"
                        " new directory as --out",
                    {}};
     std::filesystem::remove_all(directory_, failed);
@@ -135,7 +135,7 @@ private:
     return {};
   }
 
-  /// Hosts that have all bundles share a folder.
+  /// Hosts with all bundles share a folder.
   std::string bundles_of(const std::string& node) const {
     auto& all = what_.spec.bundles;
     auto has_all = std::all_of(all.begin(), all.end(), [&](auto& x) {
@@ -155,7 +155,7 @@ private:
 
   result<void> wait_until_ready() {
     auto until = steady_now() + patience;
-    error last{ec::unavailable, "nobody answered", {}};
+    error last{ec::unavailable, "no node answered", {}};
     while (steady_now() < until) {
       auto shell = operator_client::connect(operators_, 500ms);
       if (!shell) {
@@ -183,7 +183,7 @@ private:
                  {}};
   }
 
-  /// Every gateway knows the models.
+  /// Waits until every gateway serves the models.
   result<void> meet_gateways() {
     for (auto& address : gateways_) {
       auto x = client::connect(address);
@@ -234,8 +234,8 @@ private:
     return {};
   }
 
-  /// Of requests that bring none; the simulated client leaves it to the
-  /// gateway.
+  /// The deadline of requests without one; a simulated client leaves the choice
+  /// to the gateway.
   microseconds deadline_of(const std::string& model) const {
     auto out = serving_policy{}.deadline;
     for (auto& m : config_.models)
@@ -270,8 +270,8 @@ private:
     }
   }
 
-  /// Takes what is compared from a log, whose lines are
-  /// "TIME +UPTIME LEVEL COMPONENT.EVENT key=value ...".
+  /// Reads the compared events from a log with lines "TIME +UPTIME LEVEL
+  /// COMPONENT.EVENT key=value ...".
   void read_log(const std::string& path, real_record& out) const {
     std::ifstream log{path};
     for (std::string line; std::getline(log, line);) {
@@ -286,7 +286,7 @@ private:
     }
   }
 
-  /// "2026-11-28T04:05:06.789+0000", since 1970; 0 where it is no such time.
+  /// Parses "2026-11-28T04:05:06.789+0000" to a time since 1970; 0 on failure.
   static microseconds parse_wall(const std::string& text) {
     std::tm x{};
     auto* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &x);
@@ -307,9 +307,9 @@ private:
   std::vector<std::unique_ptr<client>> clients_;
   std::vector<std::unordered_map<uint64_t, uint64_t>> sent_; ///< per client
   name_list names_;
-  microseconds longest_{0}; ///< that an answer may take
+  microseconds longest_{0}; ///< the longest deadline
   timestamp begin_;
-  microseconds begin_wall_{0}; ///< the same, since 1970
+  microseconds begin_wall_{0}; ///< the same time, since 1970
 };
 
 } // namespace

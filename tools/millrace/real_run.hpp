@@ -16,21 +16,22 @@ struct scaled_event {
   std::string change; ///< "MODEL FROM -> TO"
 };
 
-/// Of a log line of autoscaler.scaled.
+/// Parses a log line of the event autoscaler.scaled.
 scaled_event scaled_at(double seconds, std::string_view line);
 
-/// What a scenario's cluster did as real processes.
+/// The result of running a scenario's cluster as real processes.
 struct real_record {
   std::vector<simulator::request_row> requests;
   std::vector<scaled_event> scaled;       ///< in order
-  std::map<std::string, uint64_t> events; ///< of all logs, by name
+  std::map<std::string, uint64_t> events; ///< number of log events of all
+                                          ///< nodes, by name
 };
 
-/// Runs a scenario really: a process per node on this host, emulated devices,
-/// ZeroMQ on loopback, and the same requests at the same times. Of the faults
-/// those that check_real_faults accepts; racks and the network's settings are
-/// left out. Config, bundles, data and logs go into a directory. Errors:
-/// unavailable when the cluster does not come up, naming the log.
+/// Runs a scenario with real processes: a process per node on this host,
+/// emulated devices, ZeroMQ on loopback, and the same requests at the same
+/// times. Injects only faults accepted by check_real_faults; ignores racks and
+/// network settings. Writes config, bundles, data and logs into a directory.
+/// Errors: unavailable, with the log's name, when the cluster does not start.
 result<real_record> run_really(const loaded_scenario& what, uint64_t seed,
                                const std::string& directory,
                                const std::function<void(double)>& progress);

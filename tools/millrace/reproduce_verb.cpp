@@ -37,7 +37,7 @@ struct reproduce_options {
   bool keys = false;
 };
 
-/// Where experiments lie: the folder of the call, of the source, or of the
+/// The folder of experiments: given by option, in the source tree, or in the
 /// package.
 std::string experiments_folder(const reproduce_options& x) {
   namespace fs = std::filesystem;
@@ -70,8 +70,8 @@ int list_experiments(const reproduce_options& x, const common_options& common) {
   return exit_ok;
 }
 
-/// The file of an experiment that is named, or given as a path. Errors:
-/// bad_request with the names there are.
+/// The file of an experiment given by name or path. Errors: bad_request with
+/// the known names.
 result<std::string> file_of(const reproduce_options& x) {
   if (x.name.ends_with(".yaml") || x.name.find('/') != std::string::npos)
     return x.name;
@@ -87,14 +87,14 @@ result<std::string> file_of(const reproduce_options& x) {
   return folder + "/" + x.name + ".yaml";
 }
 
-/// One cell with one seed.
+/// A cell with one seed.
 struct planned_run {
   const experiment_cell* cell = nullptr;
   uint64_t seed = 0;
 };
 
-/// Refuses a cell that the scenario's checks refuse, before anything is run.
-/// Returns the seed of the scenario.
+/// Checks all cells' scenarios before any run. Returns the seed of the
+/// scenario.
 result<uint64_t> check_cells(const experiment& x, const experiment_plan& plan) {
   uint64_t seed = 1;
   for (auto& cell : plan.cells) {
@@ -111,7 +111,7 @@ result<uint64_t> check_cells(const experiment& x, const experiment_plan& plan) {
   return seed;
 }
 
-/// Runs what the ledger does not have.
+/// Runs the cells that are not in the ledger.
 class cell_runner {
 public:
   cell_runner(const experiment& x, const experiment_plan& plan,
@@ -138,7 +138,7 @@ public:
 
   bool stopped() const { return stopped_; }
   size_t reused() const { return reused_; }
-  /// Why the ledger was not written.
+  /// The error of writing the ledger.
   const std::optional<error>& failed() const { return failed_; }
 
 private:
@@ -156,7 +156,7 @@ private:
       arguments.insert(arguments.end(), {"--set", y});
     auto got = simulate_in_child(x_.scenario, arguments);
     if (ctrl_c.happened() && !got.error.empty())
-      return out; // it ended with the interrupt
+      return out; // ended by the interrupt
     out.found = std::move(got.found);
     out.error = std::move(got.error);
     if (out.error.empty())
@@ -207,7 +207,7 @@ result<void> write_table(const std::string& directory, const std::string& text,
   return {};
 }
 
-/// Whether some assertion failed, some run failed, or runs are missing.
+/// Whether an assertion or a run failed, or runs are missing.
 bool is_failure(const experiment_table& found,
                 const std::vector<cell_run>& runs) {
   auto fails = [](auto& a) {
@@ -262,7 +262,7 @@ int run_experiment(const reproduce_options& options, const experiment& x,
                 << all.size() << " runs were finished; " << ledger.other_lines()
                 << " lines of other runs" << std::endl;
     if (runner.stopped())
-      std::cerr << "interrupted; --resume " << options.resume << " goes on"
+      std::cerr << "interrupted; --resume " << options.resume << " continues"
                 << std::endl;
   }
   if (runner.failed())
@@ -305,12 +305,12 @@ void add_reproduce_verb(CLI::App& app, common_options& common,
   auto x = std::make_shared<reproduce_options>();
   auto* verb = app.add_subcommand(
     "reproduce", "Run an experiment of the literature, and print its figures"
-                 " beside ours");
+                 " and ours");
   verb->add_option("experiment", x->name,
                    "Name of the experiment, or its file");
-  verb->add_flag("--list", x->list, "Print the experiments there are and end");
+  verb->add_flag("--list", x->list, "Print the experiments and end");
   verb->add_option("--mode", x->modes,
-                   "Only this mode of the experiment; again for more");
+                   "Only this mode of the experiment; repeatable");
   verb->add_flag("--quick", x->quick,
                  "Only the cells that the experiment marks as quick, with one"
                  " seed");
@@ -319,13 +319,13 @@ void add_reproduce_verb(CLI::App& app, common_options& common,
                  "Seeds for each cell; default: the experiment's")
     ->transform(whole_number(1, 1000));
   verb->add_option("--resume", x->resume,
-                   "File of finished runs, made where there is none: these are"
-                   " not run again, and new ones are added");
+                   "File of finished runs, created if missing: these runs are "
+                   "not repeated, and new runs are added");
   verb->add_option("--out", x->out,
-                   "Directory for the table as table.txt, table.csv and"
+                   "Directory for table.txt, table.csv and"
                    " table.json");
   verb->add_option("--folder", x->folder,
-                   "Where the experiments are; default: config/experiments, or"
+                   "Folder of experiments; default: config/experiments, or"
                    " the package's");
   verb->add_flag("--options", x->keys,
                  "Print every key of an experiment's file and end");

@@ -31,7 +31,7 @@ result<void> write_run(const loaded_scenario& what,
                        const simulator::record& run,
                        const simulator::run_summary& found,
                        const std::string& directory) {
-  // Of another run, which this one may not have.
+  // Remove files of an earlier run that this run may not write.
   std::error_code not_there;
   for (auto* name : {"requests.csv", "events.csv", "trace.json", "latency.svg",
                      "replicas.svg", "queues.svg", "requests.svg"})

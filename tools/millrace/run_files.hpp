@@ -5,16 +5,16 @@
 
 namespace millrace {
 
-/// Makes the directory that a run is going to be written into. Errors:
-/// bad_request when that cannot be.
+/// Creates the directory for the files of a run. Errors: bad_request if that
+/// fails.
 result<void> make_run_directory(const std::string& path);
 
-/// Says why there are no pictures: their tables are there without them.
+/// Warns, with the reason, that there are no plots; the tables exist anyway.
 void warn_of(const result<void>& drawn);
 
-/// Writes all there is of a run: tables, trace, summary.json, pictures, in the
-/// place of another's. Without gnuplot it says so, and there are no pictures.
-/// Errors: unavailable with the path.
+/// Writes all files of a run (tables, trace, summary.json, plots) in place of
+/// an earlier run's. Without gnuplot, warns and omits the plots. Errors:
+/// unavailable with the path.
 result<void> write_run(const loaded_scenario& what,
                        const simulator::record& run,
                        const simulator::run_summary& found,

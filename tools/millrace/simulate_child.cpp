@@ -18,7 +18,7 @@ child_result simulate_in_child(const std::string& file,
                   ? printed["error"].get<std::string>()
                   : printed["error"].dump();
   else
-    out.error = "it printed no result";
+    out.error = "the child process printed no result";
   return out;
 }
 

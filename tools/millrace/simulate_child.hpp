@@ -8,13 +8,13 @@
 
 namespace millrace {
 
-/// The summary of a run in a process of its own, or why there is none.
+/// The result of a simulation in a child process: a summary, or an error.
 struct child_result {
   json found;        ///< as `millrace simulate --json` prints it
   std::string error; ///< empty: the run succeeded
 };
 
-/// Runs `millrace simulate FILE --json` with these arguments and waits.
+/// Runs `millrace simulate FILE --json` with these arguments, and waits.
 child_result simulate_in_child(const std::string& file,
                                const std::vector<std::string>& arguments);
 

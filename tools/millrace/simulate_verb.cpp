@@ -36,7 +36,7 @@ struct simulate_options {
   bool options = false;
 };
 
-/// "NAME=VALUE" of --policy as overrides of the scenario: each model gets it.
+/// Converts "NAME=VALUE" of --policy to overrides for each model.
 result<std::vector<std::string>>
 policy_overrides(const std::vector<std::string>& policies,
                  const loaded_scenario& what) {
@@ -74,8 +74,8 @@ std::string percent(double x) {
   return fixed(100 * x, x < 0.001 && x > 0 ? 3 : 1) + " %";
 }
 
-/// Calls f(what, name) for each model and, where there is not just one, for
-/// all together.
+/// Calls f(summary, name) for each model and, with several models, for all
+/// models together.
 template <class F>
 void for_each_served(const run_summary& x, F f) {
   for (auto& y : x.models)
@@ -95,7 +95,8 @@ void print_models(const run_summary& x) {
   print_table(rows);
 }
 
-/// Of all requests; where some were not answered ok, of the others as well.
+/// Prints the latencies of all requests and, if some answers were not ok, of
+/// the ok ones.
 void print_latencies(const run_summary& x) {
   std::vector<std::vector<std::string>> rows{{"latency, ms", "of", "mean",
                                               "p50", "p75", "p90", "p95", "p99",
@@ -184,7 +185,7 @@ void print_summary(const run_summary& x) {
                 static_cast<unsigned long long>(x.errors));
 }
 
-/// The inputs of its latest decisions, of the first controller that runs.
+/// The inputs of the latest decisions, from the first running controller.
 decision_records decisions_of(const loaded_scenario& what, simulation& run) {
   for (auto& [name, node] : what.cluster.nodes)
     if (std::count(node.roles.begin(), node.roles.end(), node_role::controller)
@@ -219,15 +220,15 @@ int run_one(const loaded_scenario& what, const simulate_options& x,
   auto messages = (*run)->inside().world().messages();
   auto actions = (*run)->inside().world().actions();
   if ((*run)->stuck())
-    return fail(common, {ec::internal,
-                         "time stands still: actors send each other messages"
-                         " without end",
-                         {}});
+    return fail(common,
+                {ec::internal,
+                 "livelock: actors send each other messages without end",
+                 {}});
   conservation->at_end(**run);
   if (auto broken = conservation->found(); !broken.empty())
     return fail(
       common,
-      {ec::internal, "the simulator is wrong: " + broken.front().what, {}});
+      {ec::internal, "bug in the simulator: " + broken.front().what, {}});
   auto decided = decisions_of(what, **run);
   (*run)->finish();
   auto real = took();
@@ -249,12 +250,12 @@ int run_one(const loaded_scenario& what, const simulate_options& x,
     print_summary(found);
   if (!common.json)
     std::fprintf(stderr, "%s%.2f s of real time, %.0f messages/s\n",
-                 x.out.empty() ? "" : (x.out + "/ is written; ").c_str(), real,
+                 x.out.empty() ? "" : (x.out + "/ written; ").c_str(), real,
                  static_cast<double>(messages) / std::max(real, 1e-9));
   return exit_ok;
 }
 
-/// The arguments that make a scenario what it is, for other processes.
+/// The arguments that define the scenario, for child processes.
 std::vector<std::string> same_scenario(const simulate_options& x) {
   std::vector<std::string> out;
   for (auto& y : x.set)
@@ -264,7 +265,7 @@ std::vector<std::string> same_scenario(const simulate_options& x) {
   return out;
 }
 
-/// What was set at the call stays as it was set: no variation of it.
+/// Options set on the command line are not varied.
 void keep_what_was_set(const simulate_options& x,
                        std::vector<variation>& vary) {
   std::vector<std::string> keys;
@@ -286,7 +287,7 @@ void keep_what_was_set(const simulate_options& x,
   });
 }
 
-/// Why a scenario cannot be run as it was asked; nothing when it can.
+/// Why the scenario cannot be run with these options; empty if it can.
 std::optional<error> called_wrongly(const loaded_scenario& what,
                                     const simulate_options& x) {
   auto no = [](std::string why) {
@@ -295,19 +296,19 @@ std::optional<error> called_wrongly(const loaded_scenario& what,
   auto faults = !what.spec.faults.empty();
   auto first = x.seed.value_or(what.spec.seed);
   if (x.explore && !x.out.empty() && *x.explore != 1)
-    return no("--out: with --explore, only of one seed (--explore 1)");
+    return no("--out: with --explore, only for one seed (--explore 1)");
   if (x.explore && faults)
-    return no("--explore: draws faults of its own; the scenario has some (take"
-              " them away with --set 'faults=[]')");
+    return no("--explore: draws its own faults, but the scenario has faults "
+              "(remove them with --set 'faults=[]')");
   if (x.explore && first + *x.explore < first)
-    return no("--seed: too large for so many seeds");
+    return no("--seed: too large for the number of seeds");
   if (x.real)
     if (auto fine = check_real_faults(what.spec.faults); !fine)
       return no("--real: " + fine.failure().text
-                + "; take them away (--set 'faults=[]')");
+                + "; remove them (--set 'faults=[]')");
   if (x.real && !what.cluster.pools.empty())
-    return no("--real: the scenario has pools, and machines are simulated only;"
-              " take them away (hosts[].pool and pools)");
+    return no("--real: the scenario has pools, and machines are simulated "
+              "only; remove them (hosts[].pool and pools)");
   if (auto nodes = what.cluster.nodes.size(); x.real && nodes > most_real_nodes)
     return no("--real: the scenario has " + std::to_string(nodes)
               + " nodes, each a process; at most "
@@ -380,43 +381,42 @@ void add_simulate_verb(CLI::App& app, common_options& common,
   verb->add_option("--seed", x->seed, "Seed; default: the scenario's")
     ->transform(whole_number());
   verb->add_option("--set", x->set,
-                   "KEY=VALUE replaces an option of the scenario, such as"
-                   " network.host.speed=1Gbit/s; again for more");
+                   "KEY=VALUE replaces an option of the scenario, such as "
+                   "network.host.speed=1Gbit/s; repeatable");
   verb->add_option("--policy", x->policy,
-                   "NAME=VALUE replaces a serving policy of every model, such"
-                   " as dispatch=round_robin or batch=1; again for more");
+                   "NAME=VALUE replaces a serving policy of every model, such "
+                   "as dispatch=round_robin or batch=1; repeatable");
   auto* sweep = verb->add_option(
     "--sweep", x->sweep,
-    "KEY=A,B,C runs each variant, as many at once as there are cores, and"
-    " prints one table; again for all combinations");
+    "KEY=A,B,C runs each variant, in as many processes as there are cores, and "
+    "prints one table; repeatable, for all combinations");
   verb->add_option("--out", x->out,
-                   "Directory for tables, pictures and a trace of the run");
-  auto* explore =
-    verb
-      ->add_option("--explore", x->explore,
-                   "Run so many seeds with faults drawn by chance, and check"
-                   " every promise after every event")
-      ->transform(whole_number(1, 100'000'000))
-      ->excludes(sweep);
+                   "Directory for tables, plots and a trace of the run");
+  auto* explore = verb
+                    ->add_option("--explore", x->explore,
+                                 "Run this many seeds with random faults, and "
+                                 "check every invariant after every event")
+                    ->transform(whole_number(1, 100'000'000))
+                    ->excludes(sweep);
   verb
     ->add_option("--faults", x->faults,
-                 "With --explore: only so many of a seed's faults, from the"
-                 " first")
+                 "With --explore: inject only the first N of a seed's faults")
     ->needs(explore)
     ->transform(whole_number());
-  verb->add_flag("--part", x->part)->group("")->needs(explore); // our children
+  // for our child processes
+  verb->add_flag("--part", x->part)->group("")->needs(explore);
   constexpr auto bugs = names_of(planted_bug{});
   verb
     ->add_option("--plant", x->bug,
-                 "With --explore: a bug in the simulated world, to see that"
-                 " it is found")
+                 "With --explore: inject this bug into the simulated world, to "
+                 "test that it is found")
     ->check(
       CLI::IsMember(std::vector<std::string>(std::begin(bugs), std::end(bugs))))
     ->needs(explore);
   verb
     ->add_flag("--real", x->real,
-               "Run it as real processes on this host too, and write a page"
-               " (--out, default: truth) that compares the two")
+               "Run the scenario as real processes on this host too, and write "
+               "a page (--out, default: truth) that compares both")
     ->excludes(sweep)
     ->excludes(explore);
   verb->add_flag("--options", x->options,

@@ -19,7 +19,7 @@ double t_quantile(size_t freedom) {
   if (freedom <= table.size())
     return table[freedom - 1];
   // Cornish-Fisher expansion around the normal quantile (Abramowitz and Stegun,
-  // 26.7.5): off by less than 1e-4 from here on.
+  // 26.7.5): the error is below 1e-4 from here on.
   constexpr double z = 1.959964;
   auto n = static_cast<double>(freedom);
   return z + (std::pow(z, 3) + z) / (4 * n)

@@ -10,12 +10,12 @@ namespace millrace {
 struct interval_mean {
   size_t count = 0;
   double mean = 0;
-  /// Half the width of the interval by Student's t distribution; 0 with fewer
-  /// than two values, which give none.
+  /// Half the width of the interval, by Student's t distribution; 0 for fewer
+  /// than two values.
   double half_width = 0;
 };
 
-/// The mean of values that are independent and roughly normal.
+/// The mean of independent and roughly normal values.
 interval_mean mean_with_interval(std::span<const double> values);
 
 /// The 0.975 quantile of Student's t distribution; `freedom` is at least 1.
@@ -23,7 +23,7 @@ double t_quantile(size_t freedom);
 
 double arithmetic_mean(std::span<const double> values);
 
-/// Of values above 0; not a number where one is not.
+/// For values above 0; otherwise not a number.
 double geometric_mean(std::span<const double> values);
 
 } // namespace millrace

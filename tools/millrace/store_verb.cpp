@@ -32,19 +32,19 @@ struct found_journal {
   std::string path;
   std::string text;
   fact_content content;
-  bool is_file = false; ///< not a node's own, in its data directory
+  bool is_file = false; ///< a file other than a node's journal
   bool is_sealed = false;
 };
 
-/// What a backup ends with: how many records come before it. A journal that was
-/// cut between two records looks like one that never had more.
+/// The last record of a backup: the number of records before it. Without this
+/// seal, a journal cut between two records would look complete.
 std::string seal_of(uint64_t records) {
   return pack(fact{"backup", {"records", std::to_string(records), 1}});
 }
 
-/// The journal in a data directory, or in a file of its own, without a seal. A
-/// node that uses it is not disturbed: its journal only grows, or is replaced
-/// as a whole.
+/// The journal in a data directory, or in a file of its own, without a seal.
+/// Safe while a node uses the journal: it only grows, or is replaced as a
+/// whole.
 result<found_journal> read_journal_at(const std::string& path) {
   std::error_code none;
   found_journal out;
@@ -69,7 +69,7 @@ result<found_journal> read_journal_at(const std::string& path) {
   return out;
 }
 
-/// A row's value as a person can read it: most are MessagePack.
+/// A row's value in readable form; most values are MessagePack.
 json readable(const std::string& value) {
   auto x = json::from_msgpack(value, true, false);
   if (!x.is_discarded() && x.is_structured())
@@ -89,10 +89,10 @@ int run_check(const store_options& x, const common_options& common) {
   auto fine = !content.damage;
   if (found->is_file && !found->is_sealed) {
     fine = false;
-    text += "; it does not end as a backup does: it was cut, or is none";
+    text += "; the end of a backup is missing: it was cut, or is no backup";
   } else if (content.damage && content.damage->torn) {
     fine = true;
-    text += "; a write is under way, or power failed during one";
+    text += "; a write is in progress, or was cut by a power failure";
   }
   if (common.json)
     std::cout << json_text(json{{"file", found->path},
@@ -134,7 +134,7 @@ int list_rows(const store_options& x, const common_options& common) {
   if (auto& damage = found->content.damage; damage && !damage->torn)
     return fail(common, {ec::bad_config,
                          found->path + ": " + describe_damage(found->content)
-                           + ": what is behind that is not listed",
+                           + ": rows after the damage are not listed",
                          {}});
   return exit_ok;
 }
@@ -192,16 +192,16 @@ int run_backup(const store_options& x, const common_options& common) {
   if (content.damage && !content.damage->torn)
     return fail(common, {ec::bad_config,
                          found->path + ": " + describe_damage(content)
-                           + ": no backup is made of that",
+                           + ": a damaged journal is not backed up",
                          {}});
   if (found->is_sealed)
     return fail(common,
                 {ec::bad_request, found->path + ": is a backup already", {}});
   if (std::filesystem::exists(x.file))
-    return fail(common, {ec::bad_request,
-                         x.file + ": is there already; expected a new file",
-                         {}});
-  ::umask(0077); // as its journal is
+    return fail(
+      common,
+      {ec::bad_request, x.file + ": exists already; expected a new file", {}});
+  ::umask(0077); // the same permissions as the journal
   auto records = content.end.records;
   auto text = found->text.substr(0, content.end.bytes)
               + next_record(content.end, seal_of(records));
@@ -211,7 +211,7 @@ int run_backup(const store_options& x, const common_options& common) {
                 "backup of " + std::to_string(records) + " records");
 }
 
-/// What the journal was before stays beside it, under a name that is free.
+/// A free name in the directory for the replaced journal.
 std::string free_name(const std::string& directory, const std::string& why) {
   for (int i = 1;; ++i) {
     auto name = std::string{facts_file} + "." + why + "-" + std::to_string(i);
@@ -220,7 +220,8 @@ std::string free_name(const std::string& directory, const std::string& why) {
   }
 }
 
-/// `by` says what comes in the journal's place, when nobody else can write it.
+/// Replaces the journal with the one that `by` reads, once no node can write to
+/// it.
 template <class F>
 int replace(const store_options& x, const common_options& common,
             const std::string& why, F by) {
@@ -244,7 +245,7 @@ int replace(const store_options& x, const common_options& common,
     return fail(common, found.failure());
   return report(common, x.directory + "/" + facts_file,
                 "has " + std::to_string(found->end.records) + " records"
-                  + (fresh ? "" : "; what was there is in " + kept));
+                  + (fresh ? "" : "; the earlier journal is " + kept));
 }
 
 int run_restore(const store_options& x, const common_options& common) {
@@ -256,13 +257,13 @@ int run_restore(const store_options& x, const common_options& common) {
                          found->path + ": " + describe_damage(found->content),
                          {}});
   if (!found->is_sealed && !x.may_be_cut)
-    return fail(common,
-                {ec::bad_config,
-                 found->path
-                   + ": does not end as a backup does: it was cut, or is a"
-                     " node's journal, or of an earlier release; --may-be-cut "
-                     "takes it all the same",
-                 {}});
+    return fail(
+      common,
+      {ec::bad_config,
+       found->path
+         + ": the end of a backup is missing: it was cut, or is a node's "
+           "journal, or of an earlier release; --may-be-cut accepts it",
+       {}});
   return replace(x, common, "before-restore", [&] { return *found; });
 }
 
@@ -271,8 +272,8 @@ int run_repair(const store_options& x, const common_options& common) {
   if (!found)
     return fail(common, found.failure());
   if (!found->content.damage)
-    return report(common, found->path, "is whole, nothing is to be done");
-  // Again: a node may have written meanwhile.
+    return report(common, found->path, "is undamaged: nothing to repair");
+  // Reads again: a node may have written meanwhile.
   return replace(x, common, "damaged",
                  [&] { return read_journal_at(x.directory); });
 }
@@ -311,7 +312,7 @@ int run_forgive(const store_options& x, const common_options& common) {
 void add_store_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<store_options>();
   auto* store = app.add_subcommand(
-    "store", "Look at, save and mend what a node keeps on disk");
+    "store", "Inspect, back up and repair the durable state of a node");
   store->require_subcommand(1);
   auto add = [&](const char* name, const char* text, auto action) {
     return add_subverb(*store, name, text, common, run,
@@ -320,40 +321,38 @@ void add_store_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto directory = [&](CLI::App* verb, const char* text) {
     verb->add_option("directory", x->directory, text)->required();
   };
-  directory(
-    add("check", "See whether every byte is as it was written", run_check),
-    "The node's data directory, or a backup");
+  directory(add("check", "Verify the checksum of every record", run_check),
+            "The node's data directory, or a backup");
   directory(add("list", "Print every row", list_rows),
             "The node's data directory, or a backup");
-  directory(add("audit",
-                "Print who did what, and see whether a line is missing or was"
-                " changed",
-                run_audit),
-            "The node's data directory");
-  directory(add("events",
-                "Print what happened to a node, in all its lives that are kept",
-                run_events),
+  directory(
+    add("audit",
+        "Print the audit log, and check that no line is missing or changed",
+        run_audit),
+    "The node's data directory");
+  directory(add("events", "Print a node's events, across restarts", run_events),
             "The node's data directory");
   auto* backup =
-    add("backup", "Save it, while the node runs or not", run_backup);
+    add("backup", "Back the journal up; the node may run", run_backup);
   directory(backup, "The node's data directory");
   backup->add_option("file", x->file, "The file to write")->required();
-  auto* restore = add(
-    "restore", "Put a backup in its place; the node must not run", run_restore);
+  auto* restore =
+    add("restore", "Replace the journal by a backup; the node must not run",
+        run_restore);
   restore->add_option("file", x->file, "The backup")
     ->required()
     ->check(CLI::ExistingFile);
   directory(restore, "The node's data directory");
   restore->add_flag("--may-be-cut", x->may_be_cut,
-                    "Take a file without a backup's end: a node's journal");
-  directory(add("repair",
-                "Cut a damaged one where the damage begins; the node must not"
-                " run",
-                run_repair),
-            "The node's data directory");
+                    "Accept a file without a backup's end, such as a journal");
+  directory(
+    add("repair",
+        "Cut a damaged journal where the damage begins; the node must not run",
+        run_repair),
+    "The node's data directory");
   auto* forgive = add("forgive",
-                      "Let a model that crashed the node run in its threads"
-                      " again; the node must not run",
+                      "Let a model that crashed the node run in the node's "
+                      "threads again; the node must not run",
                       run_forgive);
   directory(forgive, "The node's data directory");
   forgive

@@ -16,7 +16,7 @@ namespace millrace {
 
 namespace {
 
-/// More combinations than anybody looks at.
+/// Limit for the number of combinations.
 constexpr size_t most_variants = 10'000;
 
 /// One combination of values.
@@ -30,7 +30,7 @@ struct axis {
   std::vector<std::string> values;
 };
 
-/// What stands between commas, those within brackets and braces apart.
+/// Splits a text at commas, except within brackets and braces.
 std::vector<std::string_view> values_in(std::string_view text) {
   std::vector<std::string_view> out;
   size_t begin = 0;
@@ -100,7 +100,7 @@ result<void> check_keys(const std::vector<axis>& axes, const std::string& file,
     auto what = load_scenario(file, with);
     if (what)
       continue;
-    // Values may fit only beside values of other keys: these are tried later.
+    // Values may be valid only with other keys' values, and are checked later.
     auto& text = what.failure().text;
     if (auto at = text.find("unknown key"); at != std::string::npos)
       return error{

@@ -8,10 +8,10 @@
 
 namespace millrace {
 
-/// Runs `millrace simulate` once for every combination of the values of
-/// "KEY=A,B,C", in as many processes at once as there are cores, and prints one
-/// table, or one JSON array. `same` is what all of them are given; with `out`
-/// each writes into a directory of its own there.
+/// Runs `millrace simulate` for every combination of the values of "KEY=A,B,C",
+/// in as many processes at once as there are cores, and prints one table, or
+/// one JSON array. `same`: arguments of all runs. With `out`, each run writes
+/// into its own subdirectory.
 int run_sweep(const std::string& file, const std::vector<std::string>& sweeps,
               const std::vector<std::string>& same, const std::string& out,
               const common_options& common);

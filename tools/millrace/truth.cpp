@@ -20,15 +20,15 @@ namespace {
 
 using namespace simulator;
 
-/// A part of the requests' time, really and simulated, in milliseconds.
+/// A part of the requests' time, real and simulated, in milliseconds.
 struct compared {
   std::string name;
   double real_p50 = 0, simulated_p50 = 0;
   double real_p90 = 0, simulated_p90 = 0;
   double real_p99 = 0, simulated_p99 = 0;
-  /// By which part of the requests the distributions differ at most, times
-  /// that are closer than `close` being the same: Kolmogorov and Smirnov's
-  /// distance, but for that.
+  /// The largest difference between the distributions, as in the
+  /// Kolmogorov-Smirnov statistic, except that times closer than `close` count
+  /// as equal.
   double distance = 0;
   MILLRACE_FIELDS(compared, name, real_p50, simulated_p50, real_p90,
                   simulated_p90, real_p99, simulated_p99, distance)
@@ -45,14 +45,14 @@ struct truth {
   std::vector<scaled_event> real_scaled, simulated_scaled;
 };
 
-/// Whether numbers of replicas changed alike, whenever they did.
+/// Whether the numbers of replicas changed alike, at whatever times.
 bool scaled_alike(const truth& x) {
   return std::equal(x.real_scaled.begin(), x.real_scaled.end(),
                     x.simulated_scaled.begin(), x.simulated_scaled.end(),
                     [](auto& a, auto& b) { return a.change == b.change; });
 }
 
-/// Milliseconds that are no difference: what waking a thread takes or does not.
+/// Milliseconds that count as equal: within the time to wake a thread.
 constexpr double close = 0.25;
 
 using rows = std::vector<request_row>;
@@ -85,7 +85,7 @@ compared compare(std::string name, const rows& real, const rows& simulated,
           b.quantile(.9),  a.quantile(.99), b.quantile(.99), distance(a, b)};
 }
 
-/// What counts as a decision, among the events of the log.
+/// The log events that are compared as decisions.
 constexpr std::array decisions{"registry.changed",    "placement.deploy",
                                "placement.evict",     "replica.ready",
                                "replica.failed",      "router.replica_ready",
@@ -184,20 +184,21 @@ std::string markdown(const std::vector<std::vector<std::string>>& rows) {
   return out;
 }
 
-/// Why the two differ, part by part, with what would bring them closer.
+/// Explains the differences, part by part, and suggests settings.
 std::string explain(const loaded_scenario& what, const truth& x) {
   auto& rest = x.times[3];
   auto& execute = x.times[2];
   auto& queue = x.times[1];
   auto more = rest.real_p50 - rest.simulated_p50;
-  std::string out = "**Rest** is what a request spends outside of queues and"
-                    " devices: the client, two ways over TCP between client"
-                    " and gateway, two between gateway and worker, and the"
-                    " threads that have to wake for each. The simulated"
-                    " network has its latencies and "
-                    + format_duration(what.spec.network.per_message)
-                    + " per message, no more: the median differs by "
-                    + fixed(more, 3) + " ms.";
+  std::string out =
+    "**Rest** is the time of a request outside of queues and"
+    " devices: the client, a round trip over TCP between client"
+    " and gateway, one between gateway and worker, and the"
+    " wake-ups of threads. The simulated network has its"
+    " latencies and "
+    + format_duration(what.spec.network.per_message)
+    + " per message, and no other delays: the median differs by "
+    + fixed(more, 3) + " ms.";
   if (more > 0.02) {
     // Two links on each of the four ways.
     auto each = microseconds{static_cast<int64_t>(1e3 * more / 8)};
@@ -206,29 +207,29 @@ std::string explain(const loaded_scenario& what, const truth& x) {
            + std::to_string((net.host.latency + each).count())
            + "us` and `network.clients.latency: "
            + std::to_string((net.clients.latency + each).count())
-           + "us` it would not.";
+           + "us` the medians would agree.";
   }
-  out += "\n\n**Execute** is what the emulated device took. The device is the"
-         " same; its clock is not: a real timer wakes late ("
+  out += "\n\n**Execute** is the run time on the emulated device. The device is"
+         " the same, but a real timer fires late ("
          + fixed(execute.real_p50 - execute.simulated_p50, 3)
          + " ms at the median, "
          + fixed(execute.real_p99 - execute.simulated_p99, 3)
-         + " ms at p99), a virtual one never does.\n\n**Queue** is what a"
-           " request waits for a replica. It follows from the two above (a"
-           " device that takes longer is busier) and from chance: which of"
-           " two requests that come within microseconds is first."
+         + " ms at p99), and a virtual timer does not.\n\n**Queue** is the time"
+           " that a request waits for a replica. It depends on the two times"
+           " above (a slower device is busier) and on the random order of"
+           " requests that arrive within microseconds."
          + (queue.distance < 0.1
               ? " The distributions agree within "
                   + fixed(100 * queue.distance, 1) + " %.\n"
               : " The distributions differ by up to "
                   + fixed(100 * queue.distance, 1)
-                  + " %: the real machine was busy with something else, or"
-                    " the load is near what the devices can do, where small"
-                    " differences make long queues.\n");
-  out += "\n**Decisions** are counted over all nodes' logs, real ones from the"
-         " start of the processes to their end. Both clusters decide from the"
-         " same code; counts differ where a real cluster is taken down at the"
-         " end of the run, or its nodes came up in another order.\n";
+                  + " %: the real machine was busy with other work, or the"
+                    " load is near the capacity of the devices, where small"
+                    " differences cause long queues.\n");
+  out += "\n**Decisions** are counted over all nodes' logs; real ones from the"
+         " start of the processes to their end. Both clusters decide with the"
+         " same code. Counts differ if the real cluster is shut down at the end"
+         " of the run, or its nodes started in another order.\n";
   return out;
 }
 
@@ -247,10 +248,10 @@ result<void> write_page(const loaded_scenario& what, const truth& x,
       << listed(x.real_statuses)
       << ". Simulated: " << listed(x.simulated_statuses) << ".\n\n## Times\n\n"
       << markdown(time_table(x))
-      << "\nDistance is by which part of the requests the two distributions"
-         " differ at most, times closer than "
+      << "\nDistance is the largest difference between the two"
+         " distributions, where times closer than "
       << fixed(close, 2)
-      << " ms being the same.\n\n"
+      << " ms count as equal.\n\n"
          "![Latency, real and simulated](truth.svg)\n\n## Decisions\n\n"
       << markdown(decision_table(x)) << "\n## Numbers of replicas\n\n"
       << markdown(scaling_table(x)) << "\nThe changes are "

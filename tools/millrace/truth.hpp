@@ -8,12 +8,12 @@
 
 namespace millrace {
 
-/// Processes that one host is asked to run.
+/// Limit for the number of processes on this host.
 constexpr size_t most_real_nodes = 32;
 
-/// Runs a scenario of no more nodes than that, and without faults, really and
-/// simulated, with one seed, and writes a page that holds the two against each
-/// other: DIRECTORY/truth.md with truth.svg. Prints the table of it.
+/// Runs a scenario of at most most_real_nodes nodes and without faults, with
+/// one seed, in real processes and in the simulator. Writes a page that
+/// compares the two, DIRECTORY/truth.md with truth.svg, and prints its table.
 int run_truth(const loaded_scenario& what, uint64_t seed,
               const std::string& directory, const common_options& common);
 

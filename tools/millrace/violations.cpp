@@ -50,17 +50,18 @@ std::string paragraph(const std::vector<const broken_promise*>& all,
 
 } // namespace
 
-std::string to_string(const broken_promise& x) {
-  auto place = place_of(x);
-  return place.empty() || x.enough ? place + x.invariant + " " + x.text
-                                   : "seed " + std::to_string(*x.seed) + ", "
-                                       + x.invariant + " " + x.text;
+std::string to_string(const broken_promise& broken) {
+  auto place = place_of(broken);
+  return place.empty() || broken.enough
+           ? place + broken.invariant + " " + broken.text
+           : "seed " + std::to_string(*broken.seed) + ", " + broken.invariant
+               + " " + broken.text;
 }
 
 std::string
 violations_text(const std::vector<broken_promise>& all, size_t width,
                 const std::function<std::string(const broken_promise&)>& call) {
-  // By number: I2 stands before I10.
+  // Sorted by number: I2 before I10.
   auto less = [](const std::string& a, const std::string& b) {
     return std::pair{a.size(), a} < std::pair{b.size(), b};
   };
@@ -73,7 +74,7 @@ violations_text(const std::vector<broken_promise>& all, size_t width,
     out += paragraph(found, width);
     for (auto* x : found)
       if (x->seed) {
-        // In one line: it is to be copied.
+        // On one line, to be copied.
         out += "  look at it with\n  " + call(*x) + "\n";
         break;
       }

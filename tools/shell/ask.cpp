@@ -84,17 +84,18 @@ node_names(operator_client& cluster, const std::vector<std::string>& args,
   return std::vector{wanted};
 }
 
-std::string departure_text(const lost_member& x) {
-  auto ago = format_duration(x.ago) + " ago";
-  return x.reason == "left" ? x.node.name + " left " + ago
-                            : x.node.name + " is gone: " + x.reason + " " + ago;
+std::string departure_text(const lost_member& lost) {
+  auto ago = format_duration(lost.ago) + " ago";
+  return lost.reason == "left"
+           ? lost.node.name + " left " + ago
+           : lost.node.name + " is gone: " + lost.reason + " " + ago;
 }
 
 std::string no_such_node(const std::string& name, const member_list& members) {
   for (auto& x : members.lost)
     if (x.node.name == name)
-      return "node " + name + " is lost since " + format_duration(x.ago) + ": "
-             + x.reason;
+      return "node " + name + " was lost " + format_duration(x.ago)
+             + " ago: " + x.reason;
   for (auto& x : members.left)
     if (x.node.name == name)
       return "node " + departure_text(x);
@@ -105,13 +106,14 @@ std::string no_such_node(const std::string& name, const member_list& members) {
          + joined(names, ", ", std::identity{});
 }
 
-std::string no_such_node(const std::string& name, const cluster_status& x) {
-  if (std::count(x.silent.begin(), x.silent.end(), name) != 0)
+std::string no_such_node(const std::string& name,
+                         const cluster_status& status) {
+  if (std::count(status.silent.begin(), status.silent.end(), name) != 0)
     return "node " + name + " did not answer within "
            + format_duration(shell_patience);
-  member_list members{x.self, {}, x.lost, x.left};
-  for (auto& n : x.nodes)
-    if (n.node.name != x.self.name)
+  member_list members{status.self, {}, status.lost, status.left};
+  for (auto& n : status.nodes)
+    if (n.node.name != status.self.name)
       members.peers.push_back(n.node);
   return no_such_node(name, members);
 }

@@ -26,7 +26,7 @@ std::string not_registered(const std::string& model,
          + joined(names, ", ", std::identity{});
 }
 
-/// A registered model, and the node to talk to about it.
+/// A registered model, and the node of its registry.
 struct found_model {
   std::string node;
   model_status what;
@@ -44,12 +44,14 @@ result<found_model> find_model(operator_client& cluster,
     ec::unknown_model, not_registered(model, found->list.models), {}};
 }
 
-/// An order that changes a model's settings, unless somebody else does first.
+/// A request to change settings of a model. The registry refuses it if the
+/// settings have changed since `x` was read.
 set_model change_of(const model_status& x) {
   return {x.settings, false, x.settings};
 }
 
-/// What would be missed, were only so many of a model's replicas left.
+/// Describes the ready replicas that end when a model keeps only `left`
+/// replicas.
 std::string loss_text(const model_status& x, uint64_t left = 0) {
   auto ends = std::to_string(x.ready - std::min(left, x.ready));
   if (left == 0)
@@ -60,8 +62,8 @@ std::string loss_text(const model_status& x, uint64_t left = 0) {
          + std::to_string(x.ready) + " that are ready";
 }
 
-/// Why a version is not to be had though others are, and what that means;
-/// empty where it is, or nobody has any.
+/// A warning that no node has this version of a model although nodes have other
+/// versions. Empty if some node has the version, or if no node has any version.
 std::string version_objection(operator_client& cluster,
                               const std::string& model,
                               const std::string& version) {
@@ -79,13 +81,12 @@ std::string version_objection(operator_client& cluster,
     return {};
   return "No node has version " + shown(version) + " of " + model
          + "; there are " + joined(there, ", ", [](auto& x) { return x; })
-         + ". Until one does, what serves of it now is not replaced when it is"
-           " lost.";
+         + ". Until a node has it, replicas that are lost are not replaced.";
 }
 
-/// Why the name of a model is likely to be mistyped: the model is not
-/// registered, no node has a bundle with that name, and a known name is near.
-/// Empty otherwise.
+/// A warning that the name of a model is probably mistyped: the model is not
+/// registered, no node has a bundle with this name, and a known name is
+/// similar. Empty otherwise.
 std::string name_objection(operator_client& cluster, const std::string& model,
                            const std::vector<model_status>& registered) {
   std::set<std::string> names;
@@ -100,8 +101,8 @@ std::string name_objection(operator_client& cluster, const std::string& model,
                       : "No node has a bundle of " + shown(model) + near + ".";
 }
 
-/// What keeps a model from having the replicas that are wanted, half a second
-/// after that was said; empty when they are there or begin.
+/// Waits up to half a second for replicas to start. Returns the controller's
+/// reason why they do not; empty when they start or are ready.
 std::string obstacle(operator_client& cluster, const std::string& model) {
   std::string note;
   for (int i = 0; i < 10; ++i) {
@@ -117,7 +118,7 @@ std::string obstacle(operator_client& cluster, const std::string& model) {
   return note;
 }
 
-/// Says whether somebody vouches for a model's code.
+/// Sets whether a model's code is trusted, and may run in threads of nodes.
 int set_trust(shell& in, const std::string& model, bool trusted) {
   auto found = find_model(in.cluster, model);
   if (!found)
@@ -143,7 +144,7 @@ int load_model(shell& in, const arguments& args) {
   auto found = ask_registry(in.cluster);
   if (!found)
     return complain(in, found.failure().text);
-  set_model x; // what else is registered of it stays
+  set_model x; // other registered settings stay as they are
   x.settings.model = args[0];
   for (auto& m : found->list.models) {
     if (m.settings.model != args[0])
@@ -153,7 +154,7 @@ int load_model(shell& in, const arguments& args) {
         && !confirmed(in, loss_text(m, *replicas) + "."))
       return exit_failed;
   }
-  // A script may load a model before its bundle is there.
+  // No question for scripts, which may load a model before its bundle arrives.
   auto doubt = name_objection(in.cluster, args[0], found->list.models);
   if (!doubt.empty() && can_ask() && !confirmed(in, doubt))
     return exit_failed;
@@ -199,8 +200,8 @@ int unload_model(shell& in, const arguments& args) {
 
 namespace {
 
-/// Reads KEY=VALUE pairs into options of a policy, and min and max into the
-/// limits of a model, if given.
+/// Reads KEY=VALUE pairs into options of a policy. With `limits`, reads min and
+/// max into the limits of the model.
 result<void> read_pairs(std::span<const std::string> pairs,
                         std::map<std::string, std::string>& options,
                         scaling_settings* limits) {
@@ -228,8 +229,8 @@ result<void> read_pairs(std::span<const std::string> pairs,
   return {};
 }
 
-/// Refuses groups, and sharing, of devices that no node has now. A text that
-/// cannot be read passes: the registry refuses it.
+/// Refuses groups and sharing settings for devices that no node has. A text
+/// that cannot be parsed passes here: the registry refuses it.
 result<void> check_devices(shell& in, const std::string& groups,
                            const std::string& shared = {}) {
   auto items = parse_given(groups);
@@ -258,14 +259,14 @@ result<void> check_devices(shell& in, const std::string& groups,
   return {};
 }
 
-/// An option of policy given; empty without one.
+/// The value of an option of policy `given`; empty if not set.
 std::string option_in(const std::map<std::string, std::string>& options,
                       const std::string& name) {
   auto i = options.find(name);
   return i == options.end() ? std::string{} : i->second;
 }
 
-/// As check_devices, of the options of policy given.
+/// As check_devices, for the options of policy `given`.
 result<void> check_options(shell& in,
                            const std::map<std::string, std::string>& options) {
   return check_devices(in, option_in(options, "groups"),
@@ -385,12 +386,11 @@ int forget_model_of(shell& in, const arguments& args) {
   auto found = find_model(in.cluster, args[0]);
   if (!found)
     return complain(in, found.failure().text);
-  if (!confirmed(in, loss_text(found->what)
-                       + ", and what is registered of it is gone."))
+  if (!confirmed(in, loss_text(found->what) + ", and deletes its settings."))
     return exit_failed;
   return report_done(
     in, in.cluster.ask<ack>(found->node + "/registry", forget_model{args[0]}),
-    args[0] + " is registered no more");
+    args[0] + " is no longer registered");
 }
 
 int drain_node(shell& in, const arguments& args) {

@@ -9,16 +9,16 @@
 
 namespace millrace {
 
-/// How a node's clocks stand to the shell's.
+/// Offsets of a node's clocks from the clocks of the shell's host.
 struct clock_estimate {
-  microseconds monotonic{0}; ///< what is added to a time of the node's
-  microseconds wall{0};      ///< how far ahead of the shell's host it is
-  microseconds within{0};    ///< of the truth, either way
+  microseconds monotonic{0}; ///< to add to a monotonic time of the node
+  microseconds wall{0};      ///< node's wall clock minus the shell's
+  microseconds within{0};    ///< the error of both, at most, either way
 };
 
-/// Asks each node some times; the answer that came quickest counts, for the
-/// node read its clock at most half that time from the middle (Cristian,
-/// Probabilistic clock synchronization, 1989).
+/// Reads the clocks of each node several times and uses the answer with the
+/// shortest round trip: the node read its clock at most half a round trip from
+/// the middle (Cristian, Probabilistic clock synchronization, 1989).
 std::map<std::string, clock_estimate>
 estimate_clocks(operator_client& cluster,
                 const std::vector<std::string>& nodes);

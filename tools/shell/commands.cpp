@@ -68,12 +68,12 @@ int print_help(output_form form, const arguments& args) {
   return exit_ok;
 }
 
-std::string call_of(const shell_command& x) {
-  return x.name + (x.usage.empty() ? "" : " ") + x.usage;
+std::string call_of(const shell_command& command) {
+  return command.name + (command.usage.empty() ? "" : " ") + command.usage;
 }
 
-int print_json(const json& x) {
-  std::cout << json_text(x) << std::endl;
+int print_json(const json& value) {
+  std::cout << json_text(value) << std::endl;
   return exit_ok;
 }
 
@@ -89,10 +89,10 @@ int complain(const shell& in, const std::string& why, exit_status status) {
   return complain(in.form, why, status);
 }
 
-int report_done(const shell& in, const result<ack>& x,
+int report_done(const shell& in, const result<ack>& answer,
                 const std::string& text) {
-  if (!x)
-    return complain(in, x.failure().text);
+  if (!answer)
+    return complain(in, answer.failure().text);
   if (in.form == output_form::json)
     return print_json(json{{"ok", true}});
   std::cout << text << std::endl;
@@ -113,15 +113,16 @@ bool confirmed(const shell& in, const std::string& what) {
   if (in.sure)
     return true;
   if (!can_ask()) {
-    complain(in, what + " To do that where nobody can be asked: --yes");
+    complain(in, what + " Without a terminal to confirm at, add --yes.");
     return false;
   }
-  interruptible reading; // ctrl-C is a no
+  interruptible reading; // ctrl-C means no
   std::cout << what << " Go on? [y/N] " << std::flush;
   std::string said;
   std::getline(std::cin, said);
   std::cin.clear();
-  std::clearerr(stdin); // the end of this answer is not that of the next
+  std::clearerr(stdin); // clears the end of input, so that the next question
+                        // can be answered
   if (said == "y" || said == "yes" || said == "Y")
     return true;
   std::cout << (reading.happened() ? "\n" : "") << "nothing was changed"

@@ -12,11 +12,11 @@ namespace millrace {
 /// How a command's result is printed.
 enum class output_form : uint8_t { text, json };
 
-/// What a command works with.
+/// The context of a command.
 struct shell {
   operator_client& cluster;
   output_form form = output_form::text;
-  bool sure = false; ///< nobody is asked before something is taken away
+  bool sure = false; ///< --yes: removals need no confirmation
 };
 
 using arguments = std::vector<std::string>;
@@ -32,58 +32,59 @@ enum class argument : uint8_t {
   file
 };
 
-/// One thing actor-shell can do.
+/// A command of actor-shell.
 struct shell_command {
   std::string name;
-  std::string usage;  ///< its arguments, as help shows them
-  size_t least, most; ///< how many of them
-  std::vector<argument> takes;
-  std::string help;
-  /// Runs it, prints what it found, and returns an exit status.
-  int (*run)(shell& in, const arguments& args);
-  std::string more = {}; ///< what 'help COMMAND' adds
-  bool watched = true;   ///< it looks, and ends: watch may run it
+  std::string usage = {}; ///< the arguments, as shown by help
+  size_t least = 0;       ///< fewest arguments
+  size_t most = 0;        ///< most arguments
+  std::vector<argument> takes = {};
+  std::string help = {};
+  /// Runs the command, prints the result, and returns an exit status.
+  int (*run)(shell& in, const arguments& args) = nullptr;
+  std::string more = {}; ///< added to the output of 'help COMMAND'
+  bool watched = true;   ///< only reads, and ends: `watch` may repeat it
 };
 
-/// All commands, in the order help lists them.
+/// All commands, in the order of the help list.
 const std::vector<shell_command>& shell_commands();
 
-/// How it is called: its name and its arguments.
-std::string call_of(const shell_command& x);
+/// The name of a command and its arguments.
+std::string call_of(const shell_command& command);
 
-/// The command of a line of words, its arguments held against what it takes.
-/// Errors: bad_request.
+/// Finds the command of a line of words, and checks the number of its
+/// arguments. Errors: bad_request.
 result<const shell_command*> command_of(const std::vector<std::string>& words);
 
-/// Runs one line of words; --yes anywhere among them means that nobody is
-/// asked. Returns an exit status: 0 done, 1 it failed, 2 no such command or
+/// Runs a line of words. With --yes among the words, the command asks for no
+/// confirmation. Returns an exit status: 0 done, 1 failed, 2 unknown command or
 /// wrong arguments.
 int run_command(shell& in, std::vector<std::string> words);
 
-/// Prints what commands there are, or one; needs no cluster.
+/// Prints the list of commands, or the help of one; needs no cluster.
 int print_help(output_form form, const arguments& args);
 
-/// Prints why a command failed, and is its exit status.
+/// Prints why a command failed, and returns the exit status.
 int complain(output_form form, const std::string& why,
              exit_status status = exit_failed);
 int complain(const shell& in, const std::string& why,
              exit_status status = exit_failed);
 
-/// Prints that a command was carried out, or why not.
-int report_done(const shell& in, const result<ack>& x, const std::string& text);
+/// Prints `text` when a command was carried out, or else the error.
+int report_done(const shell& in, const result<ack>& answer,
+                const std::string& text);
 
-/// Warns that these nodes did not do what they were asked, and why: to stderr,
-/// and in text only, for JSON has a member "failed".
+/// Warns on stderr about nodes that did not carry out a request. Only with text
+/// output: JSON output has a member "failed".
 void warn_of(const shell& in, const std::map<std::string, std::string>& nodes);
 
-/// Whether a person is at the terminal to ask.
+/// Whether standard input and output are a terminal.
 bool can_ask();
 
-/// Whether to go on with what takes something away: asks at a terminal;
-/// elsewhere --yes has to say so.
+/// Whether to carry out a change that ends or removes something: asks at a
+/// terminal; elsewhere only --yes confirms.
 bool confirmed(const shell& in, const std::string& what);
 
-/// Prints an answer as JSON.
-int print_json(const json& x);
+int print_json(const json& value);
 
 } // namespace millrace

@@ -18,7 +18,7 @@ constexpr auto names_valid = 2s;
 argument kind_of_next(const std::vector<std::string>& words) {
   auto at = words.begin();
   auto watch = at != words.end() && *at == "watch";
-  if (watch) // a command of its own follows
+  if (watch) // the argument of watch is a command
     at += at + 1 != words.end() && read_seconds(at[1]) ? 2 : 1;
   if (at == words.end())
     return watch ? argument::watched : argument::command;
@@ -39,7 +39,7 @@ void completer::look() {
   if (auto x = ask_registry(cluster_))
     for (auto& m : x->list.models)
       names.insert(m.settings.model);
-  if (auto x = ask_all(cluster_)) // bundles that nobody registered yet
+  if (auto x = ask_all(cluster_)) // also bundles that are not registered yet
     for (auto& n : x->nodes)
       for (auto& m : n.models)
         names.insert(m.model);
@@ -47,13 +47,13 @@ void completer::look() {
   looked_ = steady_now();
 }
 
-std::vector<std::string> completer::all_of(argument x) {
-  switch (x) {
+std::vector<std::string> completer::all_of(argument kind) {
+  switch (kind) {
   case argument::command:
   case argument::watched: {
     std::vector<std::string> out;
     for (auto& c : shell_commands())
-      if (c.watched || x == argument::command)
+      if (c.watched || kind == argument::command)
         out.push_back(c.name);
     return out;
   }

@@ -5,19 +5,18 @@
 
 namespace millrace {
 
-/// What may follow some words, for a line that is being typed: commands, or
-/// names of nodes and models as the cluster has them. Asks it for names at most
-/// every two seconds.
+/// Completes a line that is being typed: with commands, or with names of nodes
+/// and models from the cluster. Requests the names at most every two seconds.
 class completer {
 public:
   explicit completer(operator_client& cluster) : cluster_(cluster) {}
 
-  /// The words that go on as `begun` does, in order.
+  /// The words that begin with `begun`, sorted.
   std::vector<std::string> candidates(const std::vector<std::string>& words,
                                       const std::string& begun);
 
 private:
-  std::vector<std::string> all_of(argument x);
+  std::vector<std::string> all_of(argument kind);
   void look();
 
   operator_client& cluster_;
@@ -25,8 +24,8 @@ private:
   std::vector<std::string> nodes_, models_;
 };
 
-/// What the last of these words names, the others being before it: a command,
-/// or an argument of one.
+/// What the word after `words` names: a command, or an argument of the command
+/// in `words`.
 argument kind_of_next(const std::vector<std::string>& words);
 
 } // namespace millrace

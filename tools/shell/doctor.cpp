@@ -15,10 +15,10 @@ namespace millrace {
 
 namespace {
 
-/// Wall clocks that differ by more make logs of several hosts hard to read.
+/// A larger difference of wall clocks makes logs of several hosts hard to read.
 constexpr microseconds wall_apart = 500ms;
 
-/// What shows only when nodes are held against each other.
+/// Findings that need a comparison of several nodes.
 std::vector<finding>
 compare(const std::map<std::string, examination>& nodes,
         const std::map<std::string, clock_estimate>& clocks) {
@@ -64,14 +64,14 @@ compare(const std::map<std::string, examination>& nodes,
   return out;
 }
 
-/// A finding that is not good, and the nodes that have it.
+/// A finding that is not good, and the nodes with that finding.
 struct trouble_found {
   finding x;
   std::vector<std::string> nodes;
 };
 
-/// Findings that are not good, the bad ones first; one that several nodes have
-/// alike is there once.
+/// Findings that are not good, bad ones first. Equal findings of several nodes
+/// are merged.
 std::vector<trouble_found>
 not_good(const std::map<std::string, examination>& nodes,
          const std::vector<finding>& between) {
@@ -97,7 +97,7 @@ not_good(const std::map<std::string, examination>& nodes,
   return out;
 }
 
-/// "12 checks of 3 nodes are good: clock, disk, ..."
+/// "good on 3 nodes: clock, disk, ...": the checks without any other verdict.
 std::string good_text(const std::map<std::string, examination>& nodes,
                       const std::vector<finding>& between) {
   std::set<std::string> names, others;
@@ -108,7 +108,7 @@ std::string good_text(const std::map<std::string, examination>& nodes,
   for (auto& [node, x] : nodes)
     add(x.findings);
   add(between);
-  for (auto& name : others) // good on some nodes only: not good
+  for (auto& name : others) // good on some nodes, not on all
     names.erase(name);
   return "good on " + counted(nodes.size(), "node") + ": "
          + (names.empty() ? "nothing" : joined(names, ", ", std::identity{}));

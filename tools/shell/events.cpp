@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The command `events`: why nodes, replicas and executors went.
+/// The command `events`: why nodes, replicas and executors ended.
 
 #include <algorithm>
 #include <iostream>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The command `machines`: machines of pools, and both bills.
+/// The command `machines`: machines of pools, and their costs.
 
 #include <iostream>
 
@@ -11,13 +11,13 @@
 
 namespace millrace {
 
-table machine_rows(const machine_list& x) {
+table machine_rows(const machine_list& machines) {
   table rows{{"MACHINE", "POOL", "STATE", "SINCE", "LEASES", "PRICE",
               "RESERVED", "USED"}};
   auto bill = [](microseconds time, double cost) {
     return format_duration(time) + ", " + fixed(cost, 2);
   };
-  for (auto& m : x.machines)
+  for (auto& m : machines.machines)
     rows.push_back({m.machine, m.pool, std::string{to_string(m.condition)},
                     format_duration(m.since) + " ago", std::to_string(m.leases),
                     fixed(m.price, 2) + "/h",

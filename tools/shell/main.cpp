@@ -17,12 +17,12 @@ namespace {
 
 using namespace millrace;
 
-/// What completes the line that is being typed; libedit's functions know
-/// nothing but globals.
+/// The completer of the line that is being typed. A global, because libedit's
+/// callbacks take no context.
 completer* completing = nullptr;
-std::vector<std::string> words_before; ///< the one that is being typed
+std::vector<std::string> words_before; ///< before the word being typed
 
-/// Gives libedit the candidates one by one, each on the heap.
+/// Returns the next candidate to libedit, allocated with malloc.
 char* next_match(const char* text, int state) {
   static std::vector<std::string> found;
   static size_t at;
@@ -38,7 +38,7 @@ char** complete(const char* text, int start, int) {
     words_of(std::string_view{rl_line_buffer}.substr(0, size_t(start)));
   words_before = before ? std::move(*before) : std::vector<std::string>{};
   auto file = before && kind_of_next(words_before) == argument::file;
-  rl_attempted_completion_over = file ? 0 : 1; // libedit knows their names
+  rl_attempted_completion_over = file ? 0 : 1; // libedit completes files
   return before && !file ? rl_completion_matches(text, next_match) : nullptr;
 }
 
@@ -65,7 +65,7 @@ int converse(shell& in) {
       interruptible reading;
       auto* typed = ::readline("millrace> ");
       if (typed == nullptr && reading.happened()) {
-        std::cout << "\n"; // ctrl-C begins a new line, ctrl-D leaves
+        std::cout << "\n"; // ctrl-C begins a new line, ctrl-D ends the shell
         continue;
       }
       if (typed == nullptr)
@@ -96,8 +96,8 @@ int converse(shell& in) {
 } // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Looks into a running cluster and changes what it serves.\n"
-               "Without a command it reads commands; 'help' lists them.",
+  CLI::App app{"Inspects a running cluster, and changes the models it serves.\n"
+               "Without COMMAND, reads commands from stdin; 'help' lists them.",
                "actor-shell"};
   std::string node = "tcp://127.0.0.1:7101";
   std::string key;
@@ -109,13 +109,14 @@ int main(int argc, char** argv) {
     ->envname("MILLRACE_OPERATORS");
   app
     .add_option("--key", key,
-                "File of your key, where the cluster has keys (millrace keys)")
+                "File of your key, for a cluster with keys (millrace keys)")
     ->envname("MILLRACE_OPERATOR_KEY");
   app.add_flag("--json", as_json, "Print JSON");
-  app.add_flag("-y,--yes", sure, "Ask nothing before something is taken away");
+  app.add_flag("-y,--yes", sure,
+               "Do not ask before a command ends or removes something");
   app.add_option("command", words, "A command and its arguments");
   manual_words words_of_manual{
-    "look into a running Millrace cluster, and change it", {}, {"millrace(1)"}};
+    "inspect and change a running Millrace cluster", {}, {"millrace(1)"}};
   for (auto& x : shell_commands())
     words_of_manual.commands.emplace_back(call_of(x), x.help);
   add_manual(app, std::move(words_of_manual));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The command `pipelines`: models in parts, and what moves through these.
+/// The command `pipelines`: models in stages, and the batches in each stage.
 
 #include <algorithm>
 #include <cmath>
@@ -16,30 +16,30 @@ namespace millrace {
 
 namespace {
 
-/// A replica of a part, as its router and its node see it.
+/// A replica of a stage, as its router and its node report it.
 struct stage_replica {
   std::string replica;
-  std::string node; ///< empty: it did not answer
+  std::string node; ///< empty: the node did not answer
   std::string device;
   uint64_t credit = 0;
   uint64_t batches = 0;
   uint64_t requests = 0;
   uint64_t unbound = 0;
   bool draining = false;
-  bool completing = false; ///< its other layers are being loaded
+  bool completing = false; ///< the replica is loading the model's other layers
   replica_usage usage;     ///< over the last second
   MILLRACE_FIELDS(stage_replica, replica, node, device, credit, batches,
                   requests, unbound, draining, completing, usage)
 };
 
-/// Replicas of the same layers.
+/// Replicas that have the same layers.
 struct stage {
   layer_range layers;
   std::vector<stage_replica> replicas;
   MILLRACE_FIELDS(stage, layers, replicas)
 };
 
-/// A model as one gateway's router leads requests through its parts.
+/// A model in stages, as the router of one gateway uses them.
 struct pipeline {
   std::string model;
   uint64_t version = 0;
@@ -100,8 +100,8 @@ bool is_in_parts(const pipeline& x) {
   });
 }
 
-/// How batches came to a stage, waited and were served, over all its replicas;
-/// empty where none did.
+/// Arrivals, waiting and run times of batches over all replicas of a stage;
+/// empty without batches.
 std::string flow_of(const stage& x) {
   double arrivals = 0, cv = 0, waited = 0, served = 0;
   for (auto& r : x.replicas) {
@@ -121,11 +121,12 @@ std::string flow_of(const stage& x) {
          + time(served);
 }
 
-/// Layers that nobody has, though others behind or before them are there.
+/// A warning about layers that no replica has although other layers are served.
 std::string gap_between(uint64_t first, uint64_t last) {
-  return first < last ? "  |\n  !  nobody has layers " + std::to_string(first)
-                          + " to " + std::to_string(last - 1) + "\n"
-                      : "";
+  return first < last
+           ? "  |\n  !  no replica has layers " + std::to_string(first) + " to "
+               + std::to_string(last - 1) + "\n"
+           : "";
 }
 
 std::string bar(double part) {
@@ -141,13 +142,13 @@ std::string state_of(const stage_replica& x) {
   if (x.unbound > 0)
     return std::to_string(x.unbound) + " cannot go on";
   if (x.completing)
-    return "becomes whole";
+    return "loads the rest";
   if (x.credit > 0)
     return "";
-  return x.requests > 0 ? "is full" : "all is promised";
+  return x.requests > 0 ? "is full" : "no credit";
 }
 
-/// A stage's replicas, a line each.
+/// The replicas of a stage, one line each.
 std::string replicas_of(const stage& s, size_t width) {
   table rows;
   for (auto& r : s.replicas)
@@ -160,7 +161,7 @@ std::string replicas_of(const stage& s, size_t width) {
   return table_text(rows, width, "  |      ");
 }
 
-/// The parts, one below the other; then replicas of the whole model.
+/// The stages of a model in order, then the replicas of the whole model.
 std::string drawing(const pipeline& x, size_t width) {
   auto out = wrapped(x.model + "." + std::to_string(x.version) + " at "
                        + x.gateway + ": " + std::to_string(x.waiting) + " of "
@@ -214,10 +215,10 @@ std::vector<pipeline> pipelines_of(const std::vector<router_queue>& queues,
 } // namespace
 
 std::string pipelines_text(const std::vector<router_queue>& queues,
-                           const cluster_status& x, const std::string& model,
-                           size_t width) {
+                           const cluster_status& status,
+                           const std::string& model, size_t width) {
   std::string out;
-  for (auto& y : pipelines_of(queues, x, model))
+  for (auto& y : pipelines_of(queues, status, model))
     out += drawing(y, width);
   return out;
 }

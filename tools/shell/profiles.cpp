@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The commands on what models cost: as measured, and while they serve.
+/// The commands for the costs of models: as profiled, and measured while
+/// serving.
 
 #include <algorithm>
 #include <cmath>
@@ -21,12 +22,13 @@ namespace {
 
 constexpr auto measuring_takes = 30min;
 
-/// In the place of a device's name.
+/// In place of a device's name: any device.
 constexpr auto any_device = "-";
 
 constexpr auto planning_takes = 1min;
 
-/// Asks the controller's profiler. Errors: unavailable when there is none.
+/// Sends a request to the controller's profiler. Errors: unavailable without a
+/// controller.
 template <class Answer, class Request>
 result<Answer> ask_profiler(operator_client& cluster, const Request& x,
                             microseconds patience = shell_patience) {
@@ -41,18 +43,19 @@ std::string duration(double x) {
 }
 
 std::string bytes(double x) {
-  constexpr double most = 1e18; // more can be imported
+  constexpr double most = 1e18; // larger values can be imported
   return x == 0 ? "-" : format_bytes(static_cast<uint64_t>(std::min(x, most)));
 }
 
-/// A metric of a whole model at one row, or of a layer; 0 where it has none.
+/// A metric of a whole model at one row, or of a layer; 0 if it was not
+/// measured.
 double metric_of(const profile& x, const std::string& kind, const char* name,
                  const std::map<std::string, double>& dimensions = {}) {
   auto found = curve_of(x, name, kind, dimensions);
   return found.empty() ? 0 : found.at(1);
 }
 
-/// What is known of models' costs, unpacked.
+/// The profiles of models and the costs measured while serving, decoded.
 struct known_costs {
   std::vector<profile> profiles;
   std::vector<live_cost> live;
@@ -78,8 +81,8 @@ std::string source_of(const profile& x, const std::string& kind) {
   return i == x.sources.end() ? "" : i->second;
 }
 
-/// "12 9f3a01c2": how many, and the beginning of their name, which --layers and
-/// profile_layers take.
+/// "12 9f3a01c2": the number of layers, and the first digits of the hash of the
+/// layers, which --layers and profile_layers accept.
 std::string layers_text(const profile& x, const std::string& kind) {
   constexpr size_t enough = 8;
   auto n = layers_in(x, kind);
@@ -98,7 +101,7 @@ void print_summary(const known_costs& all, size_t width) {
                       bytes(metric_of(x, kind, "memory_bytes")),
                       bytes(metric_of(x, kind, "activation_bytes")),
                       source_of(x, kind)});
-  std::cout << (all.profiles.empty() ? "nothing has been measured\n"
+  std::cout << (all.profiles.empty() ? "no model has been profiled\n"
                                      : table_text(rows, width));
 }
 
@@ -113,10 +116,10 @@ void print_live(const known_costs& all, size_t width) {
        std::to_string(x.layers.first) + "-" + std::to_string(x.layers.last - 1),
        x.device, duration(x.execute), fixed(x.batch, 1), duration(x.fetch),
        duration(x.load), duration(x.send)});
-  std::cout << "\nOn the average, lately:\n" << table_text(rows, width);
+  std::cout << "\nRecent averages:\n" << table_text(rows, width);
 }
 
-/// Each layer with a bar as long as its part of the time.
+/// Each layer with a bar in proportion to its time.
 void print_layers(const profile& x, const std::string& kind, size_t width) {
   constexpr double widest = 20;
   auto n = layers_in(x, kind);
@@ -155,7 +158,7 @@ int show_profiles(shell& in, const arguments& args) {
   if (in.form == output_form::json)
     return print_json(to_json(*all));
   if (!args.empty() && all->profiles.empty() && all->live.empty())
-    return complain(in, "nothing is known of a model " + shown(args[0]));
+    return complain(in, "no costs are known for model " + shown(args[0]));
   auto width = terminal_width();
   print_summary(*all, width);
   if (!args.empty())
@@ -176,8 +179,8 @@ int measure_costs(shell& in, const arguments& args) {
     auto extent = number_in<uint64_t>(args[2]);
     if (!extent || *extent == 0)
       return complain(in,
-                      "expected the length of the free extents beside the rows,"
-                      " found "
+                      "expected an extent (a whole number above 0) for the "
+                      "free axes of the inputs, found "
                         + shown(args[2]),
                       exit_wrong_call);
     x.extent = *extent;
@@ -186,8 +189,8 @@ int measure_costs(shell& in, const arguments& args) {
     auto threshold = number_in<double>(args[3]);
     if (!threshold || !(*threshold >= 0) || std::isinf(*threshold))
       return complain(in,
-                      "expected by what part longer a request may take, from 0"
-                      " on, found "
+                      "expected a number X from 0 on (a request may take 1 + X "
+                      "times its time alone), found "
                         + shown(args[3]),
                       exit_wrong_call);
     x.threshold = *threshold;
@@ -258,7 +261,7 @@ int export_profiles(shell& in, const arguments& args) {
   if (!all)
     return complain(in, all.failure().text);
   if (all->profiles.empty())
-    return complain(in, "nothing has been measured"
+    return complain(in, "no model has been profiled"
                           + (of.model.empty() ? "" : " of " + shown(of.model)));
   auto text = print_profiles(all->profiles);
   if (auto done_so = write_file(args[0], std::as_bytes(std::span{text}));
@@ -285,12 +288,12 @@ int import_profiles(shell& in, const arguments& args) {
 }
 
 int forget_profiles_of(shell& in, const arguments& args) {
-  if (!confirmed(in, "What was measured or imported of " + args[0]
-                       + " would be gone, and so would its plans."))
+  if (!confirmed(in, "This deletes the measured and imported profiles of "
+                       + args[0] + " and its plans."))
     return exit_failed;
   return report_done(in,
                      ask_profiler<ack>(in.cluster, forget_profiles{args[0]}),
-                     "nothing is known of what " + args[0] + " costs");
+                     "the profiles of " + args[0] + " are deleted");
 }
 
 } // namespace millrace

@@ -11,13 +11,13 @@ namespace millrace {
 
 namespace {
 
-/// What gateways know, and those that said nothing.
+/// Requests that gateways remember, and the gateways without an answer.
 struct memories {
   std::vector<told_story> stories;
   failed_nodes failed;
 };
 
-/// What all gateways know, or of one request.
+/// Requests all gateways' memories: all requests, or one by number or name.
 result<memories> ask_gateways(operator_client& cluster,
                               const std::string& which) {
   auto nodes = linked_nodes(cluster);
@@ -48,7 +48,7 @@ std::string state_of(const request_story& x) {
   return x.open ? "open" : std::string{to_string(x.status)};
 }
 
-/// Why it was answered so, or what keeps it.
+/// Why the request has this result, or what an open request waits for.
 std::string why(const request_story& x) {
   if (!x.error.empty())
     return x.error;
@@ -58,22 +58,23 @@ std::string why(const request_story& x) {
     return "with " + x.stays.back().replica + " for "
            + format_duration(x.stays.back().took);
   if (!x.vain.empty())
-    return "run again: " + x.vain.back().why;
+    return "retried: " + x.vain.back().why;
   return x.trace.empty() ? "slow" : "";
 }
 
-/// A part of a request's time.
+/// A part of the time of a request.
 struct time_part {
   std::string name;
   microseconds took;
   std::string what;
 };
 
-/// "queue  0.3 ms  ####  waiting": each as a bar, of the whole.
+/// "queue  0.3 ms  ####  waiting": each part with a bar in proportion to
+/// `whole`.
 std::string parts_text(const std::vector<time_part>& parts, microseconds whole,
                        size_t width) {
   constexpr int64_t widest = 20;
-  table rows{{"  its time went to", "TOOK", "", ""}};
+  table rows{{"  time spent in", "TOOK", "", ""}};
   for (auto& x : parts) {
     auto n = std::clamp<int64_t>(
       widest * x.took.count() / std::max<int64_t>(1, whole.count()), 0, widest);
@@ -90,7 +91,7 @@ microseconds took(const vain_attempt& x) {
   return out;
 }
 
-/// What attempts took that came to nothing.
+/// Time of the attempts that failed.
 microseconds in_vain(const request_story& x) {
   auto out = 0us;
   for (auto& y : x.vain)
@@ -98,14 +99,14 @@ microseconds in_vain(const request_story& x) {
   return out;
 }
 
-/// Through the parts of a model.
+/// The request's way through the stages of a model.
 std::string way_text(const request_story& x, size_t width) {
   if (x.visits.empty())
     return {};
   auto before = x.queue - in_vain(x); // in the router's queue
   for (auto& y : x.visits)
     before -= y.queue + y.held;
-  table rows{{"  by way of", "WAITED", "RAN", "HELD FOR THE NEXT"},
+  table rows{{"  path", "WAITED", "RAN", "HELD FOR THE NEXT"},
              {"    the router", format_duration(before), "-", "-"}};
   for (auto& y : x.visits)
     rows.push_back({"    " + y.replica, format_duration(y.queue),
@@ -114,7 +115,7 @@ std::string way_text(const request_story& x, size_t width) {
   return table_text(rows, width, "      ");
 }
 
-/// "12 ms (m.1.1 3 ms, m.1.2 9 ms)"
+/// "12 ms (m.1.1 3 ms, m.1.2 9 ms)": the time of an attempt, by replica.
 std::string took_where(const vain_attempt& x) {
   if (x.stays.size() == 1)
     return format_duration(took(x)) + " (" + x.stays[0].replica + ")";
@@ -125,13 +126,13 @@ std::string took_where(const vain_attempt& x) {
          + ")";
 }
 
-/// "  model          digits": a name, and its text in a column.
+/// "  model          digits": a name, and a text in a second column.
 std::string named_line(const std::string& name, const std::string& text,
                        size_t width) {
   constexpr size_t column = 17;
   auto head = "  " + name;
   head.resize(column, ' ');
-  // A text is wrapped on its own: blanks of the head stay.
+  // Only the text is wrapped: the blanks of the head stay.
   auto room = width > column ? width - column : 0;
   std::string out;
   auto lines = wrapped(text, room, 0);
@@ -150,7 +151,7 @@ std::string attempts_text(const request_story& x, size_t width) {
   return out;
 }
 
-/// The replica that computed the answer, or failed.
+/// The replica that computed the answer or failed, and the size of its batch.
 std::string answer_text(const request_story& x, size_t width) {
   if (x.open)
     return {};
@@ -166,13 +167,13 @@ std::string answer_text(const request_story& x, size_t width) {
                     width);
 }
 
-/// Where it was, and how long.
+/// The parts of the request's time.
 std::string times_text(const request_story& x, size_t width) {
   auto whole = x.open ? x.ago : x.total;
   auto rest = whole - x.queue - x.execute;
   std::vector<time_part> parts;
   if (!x.vain.empty())
-    parts.push_back({"in vain", in_vain(x), "attempts that were lost"});
+    parts.push_back({"in vain", in_vain(x), "failed attempts"});
   parts.push_back({"queue", std::max(0us, x.queue - in_vain(x)),
                    x.replica.empty() ? "waiting for a replica"
                                      : "waiting for a replica and its device"});
@@ -182,9 +183,9 @@ std::string times_text(const request_story& x, size_t width) {
     rest -= y.took;
     parts.push_back({y.replica, y.took,
                      &y != &x.stays.back() ? ""
-                     : x.open              ? "which has it: in its queue,"
-                                             " running, or held for the next"
-                                           : "which had it then"});
+                     : x.open              ? "now: in its queue, running,"
+                                             " or held for the next stage"
+                                           : "had the request at its end"});
   }
   parts.push_back({"rest", std::max(0us, rest),
                    "messages, gateway, putting batches together"});
@@ -207,12 +208,12 @@ table story_table(const std::vector<told_story>& found) {
   return rows;
 }
 
-std::string story_text(const told_story& y, size_t width) {
-  auto& x = y.x;
-  auto head = "request " + name_of(y);
+std::string story_text(const told_story& story, size_t width) {
+  auto& x = story.x;
+  auto head = "request " + name_of(story);
   if (!x.trace.empty())
     head += " (number " + std::to_string(x.number) + ")";
-  head += " at " + y.gateway + ": " + state_of(x);
+  head += " at " + story.gateway + ": " + state_of(x);
   head += x.open ? " for " + format_duration(x.ago)
                  : " after " + format_duration(x.total) + ", "
                      + format_duration(x.ago) + " ago";
@@ -246,10 +247,11 @@ int list_requests(const std::vector<told_story>& found) {
     return exit_ok;
   }
   print_table(story_table(found));
-  std::cout << "These are open; or the last 64 that failed or were run again;"
-               " or the last 64\nthat were given a name (--trace); or were slow"
-               " lately. 'explain REQUEST' tells\nmore of one."
-            << std::endl;
+  std::cout
+    << "Open requests, the last 64 that failed or were retried, the last 64"
+       " with a name\n(--trace), and recently slow ones."
+       " 'explain REQUEST' shows the details."
+    << std::endl;
   return exit_ok;
 }
 
@@ -277,9 +279,10 @@ int explain_request(shell& in, const arguments& args) {
     return list_requests(stories);
   if (stories.empty())
     return complain(in, "no gateway remembers request " + shown(args[0])
-                          + ": only the last 64 that failed or were run again,"
-                            " the last 64 given a name (--trace), and the"
-                            " slowest are; 'explain' lists them");
+                          + ": gateways remember only the last 64 that failed"
+                            " or were retried, the last 64 with a name"
+                            " (--trace), and the slowest; 'explain' lists"
+                            " them");
   for (auto& y : stories)
     std::cout << story_text(y, terminal_width());
   std::cout << std::flush;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The commands `scaling`, `decisions` and `demand`: how many replicas of each
-/// model there shall be, by which policy, and why.
+/// The commands `scaling`, `decisions` and `demand`: the number of replicas
+/// wanted of each model, the policy that set the number, and the reason.
 
 #include <algorithm>
 #include <iostream>
@@ -21,7 +21,7 @@ std::string per_second(double x) {
   return fixed(x, x < 10 ? 1 : 0);
 }
 
-/// Keeps the rows of one model, if one is named. Errors: unknown_model.
+/// Keeps only the rows of the model in `args`, if given. Errors: unknown_model.
 template <class Row>
 result<void> keep_model(std::vector<Row>& rows, const arguments& args) {
   if (args.empty())
@@ -33,14 +33,14 @@ result<void> keep_model(std::vector<Row>& rows, const arguments& args) {
   return {};
 }
 
-/// A stage by its layers.
+/// A stage, named by its layers.
 std::string shown_layers(const layer_range& x) {
   return x == layer_range{}
            ? "whole replicas"
            : "layers " + std::to_string(x.first) + "-" + std::to_string(x.last);
 }
 
-/// Stages of the models, where the policy looks at stages.
+/// The stages of models, for policies that scale stages separately.
 void print_stages(const std::vector<scaling_status>& models) {
   table rows{{"MODEL", "STAGE", "DELAY", "TARGET", "KEY"}};
   for (auto& x : models)
@@ -185,7 +185,7 @@ int show_demand(shell& in, const arguments& args) {
     return print_json(to_json(*list));
   if (list->models.empty())
     std::cout << "no request" << (args.empty() ? "" : " for " + shown(args[0]))
-              << " has come since the controller began\n";
+              << " has arrived since the controller began\n";
   table rows{{"MODEL", "REQ/S", "ARRIVED", "WAITING", "OLDEST", "WAIT", "COST",
               "IN TIME", "CV"}};
   for (auto& x : list->models) {

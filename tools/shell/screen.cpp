@@ -20,9 +20,9 @@ namespace millrace {
 
 namespace {
 
-constexpr char interrupt = 3; // what ctrl-C is where no signal is made of it
+constexpr char interrupt = 3; // ctrl-C in raw mode
 
-/// The whole terminal, for as long as it lives; keys come one by one.
+/// Switches the terminal to full screen and raw mode during its lifetime.
 class full_screen {
 public:
   full_screen() {
@@ -30,7 +30,7 @@ public:
     auto raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
     ::tcsetattr(0, TCSANOW, &raw);
-    std::cout << "\x1b[?1049h\x1b[?25l"; // another page, no cursor
+    std::cout << "\x1b[?1049h\x1b[?25l"; // alternate screen, no cursor
   }
   ~full_screen() {
     std::cout << "\x1b[?25h\x1b[?1049l" << std::flush;
@@ -49,7 +49,8 @@ public:
     return {x.ws_row, x.ws_col};
   }
 
-  /// Draws lines; what was there goes. Of more than fit the last line tells.
+  /// Replaces the lines on screen. If the text has too many lines, the last
+  /// line on screen gives the number of missing lines.
   static void draw(const std::string& text) {
     auto lines = split(text, '\n');
     if (lines.back().empty())
@@ -73,7 +74,8 @@ bool at_terminal() {
   return ::isatty(0) != 0 && ::isatty(1) != 0;
 }
 
-/// The next key, if there is one in time; the end of the input is ctrl-C.
+/// The next key, if one is typed in time. The end of the input counts as
+/// ctrl-C.
 std::optional<char> read_key(microseconds longest) {
   pollfd x{0, POLLIN, 0};
   if (::poll(&x, 1, static_cast<int>(longest / 1ms)) <= 0)
@@ -82,7 +84,7 @@ std::optional<char> read_key(microseconds longest) {
   return ::read(0, &c, 1) == 1 ? c : interrupt;
 }
 
-/// A number of seconds, as a person types it.
+/// Parses seconds as a person types them.
 std::optional<microseconds> read_period(const std::string& text) {
   auto x = read_seconds(text);
   if (!x || *x < 100ms || *x > 3600s)
@@ -94,14 +96,14 @@ std::string bad_period(const std::string& text) {
   return "expected seconds between 0.1 and 3600, found " + shown(text);
 }
 
-/// What top shows, by the key that shows or hides it.
+/// A section of top, and the key that shows or hides it.
 struct section {
   char key;
   const char* name;
 };
 constexpr std::array sections{section{'m', "models"}, section{'n', "nodes"},
                               section{'d', "devices"}, section{'r', "replicas"},
-                              section{'w', "what waits"}};
+                              section{'w', "queues"}};
 
 std::string top_text(operator_client& cluster, const std::set<char>& hidden,
                      size_t width) {
@@ -141,7 +143,7 @@ std::string top_text(operator_client& cluster, const std::set<char>& hidden,
 } // namespace
 
 std::string key_line(const std::set<char>& hidden, size_t width) {
-  std::string out = "q quits, space looks again";
+  std::string out = "q quits, space refreshes";
   for (auto& x : sections)
     out += std::string{", "} + x.key + (hidden.contains(x.key) ? " + " : " - ")
            + x.name;
@@ -151,8 +153,8 @@ std::string key_line(const std::set<char>& hidden, size_t width) {
 int show_top(shell& in, const arguments& args) {
   if (in.form == output_form::json)
     return complain(in,
-                    "top is for people to look at; status, devices, replicas"
-                    " and queue have JSON",
+                    "top has no JSON output; use status, devices, replicas"
+                    " or queue",
                     exit_wrong_call);
   auto period =
     args.empty() ? std::optional<microseconds>{1s} : read_period(args[0]);
@@ -193,13 +195,13 @@ int watch_command(shell& in, const arguments& args) {
     return complain(in, x.failure().text, exit_wrong_call);
   if (!(*x)->watched)
     return complain(in,
-                    "watch looks again and again; " + words.front()
-                      + " is no command that only looks, and ends",
+                    "watch repeats commands that only read, and end; "
+                      + words.front() + " is not one",
                     exit_wrong_call);
   auto pause = period.value_or(2s);
   auto title = joined(words, " ", [](auto& w) { return w; });
   if (!at_terminal()) {
-    // Until somebody ends it, or no longer reads.
+    // Until ctrl-C, or until the reader of the output ends.
     while (std::cout) {
       run_command(in, words);
       in.cluster.idle(pause);

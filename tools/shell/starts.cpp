@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The command `cold-starts`: from the decision that a replica is to be there
-/// to its first answer.
+/// The command `cold-starts`: the time from the decision to start a replica to
+/// its first answer, by step.
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ namespace millrace {
 
 namespace {
 
-/// A part of a start, in order; how it is drawn.
+/// A step of a start, and its mark in the time line.
 struct step {
   char mark;
   microseconds took;
@@ -36,8 +36,9 @@ bool was_stopped(const replica_start& x) {
   return x.how.state == replica_condition::draining;
 }
 
-/// What is under way takes all the time that is not accounted for. Nodes say
-/// how long steps took, so it may be less than none.
+/// The steps' durations. Time without a known step counts for the step under
+/// way. The sum of the known steps may exceed the age, because nodes measure
+/// them by their own clocks.
 std::array<step, 4> steps_of(const replica_start& x) {
   std::array<step, 4> out{{{'.', x.order},
                            {'=', x.how.fetch},
@@ -48,7 +49,7 @@ std::array<step, 4> steps_of(const replica_start& x) {
   microseconds known{0};
   for (auto& y : out)
     known += y.took;
-  // What comes from others is attached while it comes.
+  // Layers from another host or a store are attached while they arrive.
   auto& from = x.how.from;
   auto is_here = from == "memory" || from == "disk";
   auto has_come = is_here || x.how.load > 0us;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr microseconds longest = 60s;
 
-/// A span, on the shell's clock.
+/// A span with its times converted to the shell's clock.
 struct placed {
   span x;
   microseconds from{0}, to{0};
@@ -28,13 +28,13 @@ struct placed {
 };
 
 struct recording_of {
-  std::vector<std::string> nodes; ///< those that recorded
-  std::vector<placed> spans;      ///< by begin
+  std::vector<std::string> nodes; ///< nodes that recorded spans
+  std::vector<placed> spans;      ///< sorted by begin
   uint64_t lost = 0;
-  failed_nodes failed; ///< whose spans are missing, at least in part
+  failed_nodes failed; ///< nodes with missing spans
 };
 
-/// Reads what each node has kept.
+/// Reads the spans that a node recorded.
 void fetch(operator_client& cluster, const clock_estimate& clock,
            const std::string& node, size_t pid, recording_of& out) {
   for (uint64_t first = 0;;) {
@@ -56,7 +56,7 @@ void fetch(operator_client& cluster, const clock_estimate& clock,
   }
 }
 
-/// Gives each actor of each node its tracks, more where its spans overlap.
+/// Assigns tracks to each actor of each node: several where its spans overlap.
 void lay_out(recording_of& of, trace_file& out) {
   struct tracks {
     trace_rows rows;
@@ -79,8 +79,7 @@ void lay_out(recording_of& of, trace_file& out) {
     x.tid += tracks_of(x).first;
 }
 
-/// An arrow for each request: from the gateway to the replica that had its
-/// batch, to where it ran.
+/// Draws arrows for each request: gateway, then replica, then device.
 void draw_arrows(const recording_of& of, trace_file& out) {
   std::map<std::pair<size_t, uint64_t>, const placed*> requests;
   std::map<uint64_t, const placed*> replicas, runs;
@@ -125,7 +124,7 @@ result<size_t> write(recording_of& of, const std::string& path) {
       x.from -= first;
       x.to -= first;
       requests += x.x.track == "gateway";
-      // As text: a number of JavaScript's has 53 bits.
+      // A string, because numbers in JavaScript have only 53 bits.
       auto args = trace_member("request", std::to_string(x.x.request)) + ","
                   + trace_member("batch", std::to_string(x.x.batch));
       if (!x.x.note.empty())
@@ -142,7 +141,7 @@ result<size_t> write(recording_of& of, const std::string& path) {
   return requests;
 }
 
-/// Has every node record for so long. Returns those that do.
+/// Starts recording on all nodes for `time`. Returns the nodes that record.
 result<std::vector<std::string>> record(shell& in, microseconds time,
                                         failed_nodes& failed) {
   auto names = node_names(in.cluster);
@@ -157,7 +156,7 @@ result<std::vector<std::string>> record(shell& in, microseconds time,
   std::vector<std::string> out;
   for (auto& [name, x] : answers.good)
     out.push_back(name);
-  interruptible ctrl_c; // ends it now: what was recorded is written
+  interruptible ctrl_c; // ends the recording early; the file is written
   progress_bar bar{"recording", in.form == output_form::text};
   auto begin = steady_now();
   for (;;) {
@@ -221,7 +220,7 @@ int record_trace(shell& in, const arguments& args) {
   std::cout << path << ": " << *requests << " requests, " << all.spans.size()
             << " spans of " << all.nodes.size() << " nodes";
   if (all.lost > 0)
-    std::cout << "; there was no room for " << all.lost << " more";
+    std::cout << "; buffers were full: " << all.lost << " spans are missing";
   std::cout << "\n";
   microseconds within{0};
   for (auto& [node, x] : clocks)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The commands `chains`, `cache` and `stores`: models on their way from host
-/// to host, what hosts keep of them, and where else there are some.
+/// The commands `chains`, `cache` and `stores`: transfers of models between
+/// hosts, models in hosts' caches, and object stores.
 
 #include <algorithm>
 #include <functional>
@@ -20,7 +20,7 @@ namespace millrace {
 
 namespace {
 
-/// A bar of so many characters, full by that part.
+/// A bar of `width` characters, filled up to `part`.
 std::string bar(double part, size_t width) {
   auto full = static_cast<size_t>(part * static_cast<double>(width) + 0.5);
   std::string out;
@@ -29,7 +29,7 @@ std::string bar(double part, size_t width) {
   return out;
 }
 
-/// How much of what a host wants is there.
+/// The part of a host's missing chunks that has arrived, 0 to 1.
 double part_there(const chain_hop& x) {
   return x.chunks == 0
            ? 0
@@ -40,8 +40,8 @@ std::string name_of(const std::string& model, uint64_t version) {
   return model + " " + std::to_string(version);
 }
 
-/// Of those that get something from somebody, the one that gets least: those
-/// behind it get no more. Null where there is no difference worth a word.
+/// The receiving host with the lowest rate, which limits the hosts after it in
+/// the chain. Null if that rate is at least 80 % of the highest.
 const chain_hop* slowest_of(const chain_status& x) {
   const chain_hop* slowest = nullptr;
   double most = 0;
@@ -53,7 +53,7 @@ const chain_hop* slowest_of(const chain_status& x) {
   return slowest != nullptr && slowest->rate < 0.8 * most ? slowest : nullptr;
 }
 
-/// Of what may be had; 0: nobody limits it.
+/// Bytes in use of a capacity; 0: unlimited.
 std::string share_of(const char* what, uint64_t held, uint64_t capacity) {
   auto out = format_bytes(held) + " of " + what;
   return capacity == 0 ? out : out + " (of " + format_bytes(capacity) + ")";
@@ -62,7 +62,7 @@ std::string share_of(const char* what, uint64_t held, uint64_t capacity) {
 void draw(const chain_status& x) {
   std::cout << name_of(x.model, x.version) << ": "
             << (x.sources.empty()
-                  ? "nobody has all of it"
+                  ? "no host is a complete source"
                   : joined(x.sources, " + ", [](auto& y) { return y; }));
   for (auto& hop : x.hops)
     if (hop.after.empty())
@@ -81,12 +81,12 @@ void draw(const chain_status& x) {
       std::cout << ", " << format_bytes(static_cast<uint64_t>(hop.rate))
                 << "/s";
     if (!hop.after.empty())
-      std::cout << ", shares it once " << hop.after << " has it: one host";
+      std::cout << ", shares the bytes of " << hop.after << " (same host)";
     else if (hop.from.empty())
-      std::cout << (x.sources.empty() ? ", waits for somebody who has it"
-                                      : ", waits to be given it");
+      std::cout << (x.sources.empty() ? ", waits for a source"
+                                      : ", waits for its turn");
     if (!hop.trouble.empty())
-      std::cout << "; it gave up " << hop.trouble;
+      std::cout << "; source failed: " << hop.trouble;
     if (&hop == slowest)
       std::cout << "  <- the slowest";
     std::cout << "\n";

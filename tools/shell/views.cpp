@@ -12,7 +12,7 @@ namespace millrace {
 
 namespace {
 
-/// Prints a view of the status of all nodes: text or JSON.
+/// Prints a view of all nodes' status as text or JSON.
 template <class Text, class Json>
 int show(const shell& in, const cluster_status& x, Text text, Json as_json) {
   if (in.form == output_form::json) {
@@ -23,8 +23,8 @@ int show(const shell& in, const cluster_status& x, Text text, Json as_json) {
     return print_json(out);
   }
   for (auto& name : x.silent)
-    std::cerr << "warning: node " << name
-              << " did not answer; what follows is without it" << std::endl;
+    std::cerr << "warning: node " << name << " did not answer and is not shown"
+              << std::endl;
   text(x);
   std::cout << std::flush;
   return exit_ok;
@@ -151,7 +151,7 @@ int show_models(shell& in, const arguments&) {
   auto found = ask_registry(in.cluster);
   if (!found)
     return complain(in, found.failure().text);
-  // Without it columns of the load stay empty.
+  // If the request fails, the columns of the load stay empty.
   auto demand =
     in.cluster.ask<demand_list>(found->node + "/cluster_state", get_demand{});
   if (in.form == output_form::json) {
@@ -194,8 +194,9 @@ int show_queues(shell& in, const arguments& args) {
   print_table(queue_table(queues));
   for (auto& [node, q] : queues)
     if (q.poisons > 0)
-      std::cout << q.model << ": " << q.poisons
-                << " inputs are refused, for they ended its process twice\n";
+      std::cout
+        << q.model << ": " << q.poisons
+        << " inputs are refused: each ended the model's process twice\n";
   std::cout << std::flush;
   return exit_ok;
 }

@@ -24,7 +24,7 @@ result<std::vector<std::string>> words_of(std::string_view line) {
                    + " bytes; expected at most " + std::to_string(line_most),
                  {}};
   std::vector<std::string> out;
-  bool inside = false; // a word
+  bool inside = false; // within a word
   char quote = 0;
   for (size_t i = 0; i < line.size(); ++i) {
     auto c = line[i];

@@ -13,11 +13,11 @@ namespace millrace {
 
 namespace {
 
-/// In a file: of requests in a second, or of seconds.
+/// Limit for a number in a file: requests per second, or seconds.
 constexpr double highest_number = 1e9;
 
-/// The last column of each line, which has to be a number of at least 0. There
-/// has to be one.
+/// Parses the last column of each line, a number of at least 0. Errors:
+/// bad_request for other text, and for a file without numbers.
 result<std::vector<double>> read_numbers(const std::string& path,
                                          const char* what) {
   auto lines = read_lines(path);
@@ -48,18 +48,19 @@ result<std::vector<double>> read_numbers(const std::string& path,
   return out;
 }
 
-/// A whole number near x: the fraction is settled by chance.
+/// Rounds x up with a probability equal to its fraction, else down.
 size_t rounded(double x, random_stream& random) {
   return static_cast<size_t>(x)
          + (random.uniform() < x - std::floor(x) ? 1 : 0);
 }
 
-/// What the file's numbers are multiplied by.
+/// The factor for the file's numbers.
 double scale_of(const workload_part& x, double busiest) {
   return x.peak > 0 && busiest > 0 ? x.peak / busiest : x.scale;
 }
 
-/// The most arrivals in one second, counted from the first arrival on.
+/// The largest number of arrivals in one second; seconds count from the first
+/// arrival.
 double busiest_second(const std::vector<double>& times) {
   double out = 0;
   for (size_t i = 0; i < times.size();) {
@@ -86,7 +87,7 @@ result<std::vector<std::string>> read_lines(const std::string& path) {
   if (file == nullptr)
     return error{ec::bad_request, path + ": cannot be opened", {}};
   std::vector<std::string> out;
-  bool whole = true; // the line before
+  bool whole = true; // the last line read has its line end
   char part[4096];
   while (::gzgets(file, part, sizeof part) != nullptr) {
     if (whole)
@@ -107,27 +108,27 @@ result<std::vector<std::string>> read_lines(const std::string& path) {
   return out;
 }
 
-result<std::vector<double>> rates_of_file(const workload_part& x) {
-  if (x.offset % 1s != 0us)
+result<std::vector<double>> rates_of_file(const workload_part& part) {
+  if (part.offset % 1s != 0us)
     return error{ec::bad_request,
                  "offset: expected whole seconds with a file of rates",
                  {}};
-  auto rates = read_numbers(x.file, "requests per second");
+  auto rates = read_numbers(part.file, "requests per second");
   if (!rates)
     return rates.failure();
-  auto scale = scale_of(x, *std::max_element(rates->begin(), rates->end()));
+  auto scale = scale_of(part, *std::max_element(rates->begin(), rates->end()));
   for (auto& rate : *rates)
     rate *= scale;
-  auto first = static_cast<size_t>(x.offset / 1s) % rates->size();
+  auto first = static_cast<size_t>(part.offset / 1s) % rates->size();
   std::rotate(rates->begin(),
               rates->begin() + static_cast<std::ptrdiff_t>(first),
               rates->end());
   return rates;
 }
 
-result<arrival_times> by_rates(const workload_part& x, microseconds length,
+result<arrival_times> by_rates(const workload_part& part, microseconds length,
                                random_stream& random) {
-  auto rates = rates_of_file(x);
+  auto rates = rates_of_file(part);
   if (!rates)
     return rates.failure();
   arrival_times out;
@@ -146,16 +147,17 @@ result<arrival_times> by_rates(const workload_part& x, microseconds length,
   return out;
 }
 
-/// The file repeats after its last whole second, so that an offset loses no
-/// arrival.
-result<arrival_times> by_times(const workload_part& x, random_stream& random) {
-  auto times = read_numbers(x.file, "seconds");
+/// Repeats the file after its last whole second, so that no arrival is lost
+/// when the replay starts at an offset.
+result<arrival_times> by_times(const workload_part& part,
+                               random_stream& random) {
+  auto times = read_numbers(part.file, "seconds");
   if (!times)
     return times.failure();
   std::sort(times->begin(), times->end());
-  auto scale = scale_of(x, busiest_second(*times));
+  auto scale = scale_of(part, busiest_second(*times));
   auto span = std::floor(times->back() - times->front()) + 1;
-  auto offset = std::fmod(to_seconds(x.offset), span);
+  auto offset = std::fmod(to_seconds(part.offset), span);
   arrival_times out;
   for (auto t : *times) {
     auto n = rounded(scale, random);

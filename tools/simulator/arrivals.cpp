@@ -15,16 +15,16 @@ namespace millrace {
 
 namespace {
 
-/// Changes of level, of bursts.
+/// Limit for the number of level changes of a process of kind `bursts`.
 constexpr double most_bursts = 1e7;
 
-/// Attempts to draw at least the exact number of requests.
+/// How often draw_exactly draws, at rising rates, to get enough requests.
 constexpr int most_attempts = 30;
 
-/// Operational seconds, in order; see rate_shape.
+/// Operational seconds (see rate_shape), sorted.
 using points = std::vector<double>;
 
-/// Points one gap after the other.
+/// Draws points until `end`, one gap after the other.
 points by_gaps(double end, const std::function<double()>& gap) {
   points out;
   for (auto at = gap(); at < end && out.size() < max_arrivals; at += gap())
@@ -32,8 +32,8 @@ points by_gaps(double end, const std::function<double()>& gap) {
   return out;
 }
 
-/// Gamma gaps as they are in the middle of a process that has long gone on: the
-/// first gap is a long one rather than a short one, and partly over.
+/// Points of a gamma process in its stationary state: the first gap is drawn
+/// with a probability in proportion to its length, and has partly passed.
 points gamma_points(double cv, double rate, double end, random_stream& random) {
   auto shape = 1 / (cv * cv);
   auto first = random.uniform() * random.gamma(shape + 1) / shape / rate;
@@ -43,8 +43,8 @@ points gamma_points(double cv, double rate, double end, random_stream& random) {
   });
 }
 
-/// A Poisson process of rate `low` and, for a part of the time that comes
-/// in exponential lengths, `high`.
+/// A Poisson process that alternates between rates `low` and `high`; the times
+/// at each level are exponential.
 points two_levels(const workload_part& x, double low, double high, double end,
                   random_stream& random) {
   auto in_burst = to_seconds(x.burst_length);
@@ -54,7 +54,7 @@ points two_levels(const workload_part& x, double low, double high, double end,
   for (double from = 0; from < end; bursting = !bursting) {
     auto until = from + random.exponential() * (bursting ? in_burst : between);
     auto level = bursting ? high : low;
-    // A Poisson process may begin anew at any point.
+    // Poisson processes are memoryless: the new level starts a new process.
     auto at = level > 0 ? from + random.exponential() / level : end;
     for (; at < std::min(until, end) && out.size() < max_arrivals;
          at += random.exponential() / level)
@@ -66,12 +66,12 @@ points two_levels(const workload_part& x, double low, double high, double end,
 
 points bursts(const workload_part& x, double rate, double end,
               random_stream& random) {
-  // The mean over both levels is the rate.
+  // The two rates are chosen so that the mean over both levels is `rate`.
   auto low = rate / (1 + x.burst_part * (x.burst - 1));
   return two_levels(x, low, low * x.burst, end, random);
 }
 
-/// The functions' shares of the rate, added up.
+/// Cumulative shares of the functions in the rate.
 std::vector<double> shares_of_functions(const workload_part& x) {
   std::vector<double> out(x.functions);
   for (size_t i = 0; i < out.size(); ++i)
@@ -80,7 +80,7 @@ std::vector<double> shares_of_functions(const workload_part& x) {
   return out;
 }
 
-/// Each function has a process of its own.
+/// Draws a separate process for each function.
 points separate_functions(const workload_part& x, double rate, double end,
                           const random_stream& random,
                           std::vector<uint32_t>* function) {
@@ -110,8 +110,8 @@ points functions(const workload_part& x, double rate, double end,
   if (x.each != function_process::poisson)
     return separate_functions(x, rate, end, random, function);
   auto shares = shares_of_functions(x);
-  // Poisson processes together are one, whose points each belong to one of
-  // them by chance.
+  // The sum of Poisson processes is one Poisson process, each point of which
+  // belongs to a random one of the summed processes.
   auto out = by_gaps(end, [&] { return random.exponential() / rate; });
   if (function == nullptr)
     return out;
@@ -123,9 +123,9 @@ points functions(const workload_part& x, double rate, double end,
   return out;
 }
 
-/// Exactly that many points of a process with independent gaps: the gaps are
-/// stretched so that they fill the time. With exponential gaps that is a
-/// Poisson process, given its number of points.
+/// Draws exactly `requests` points of a process with independent gaps, and
+/// stretches the gaps to fill the time. With exponential gaps the result is a
+/// Poisson process conditioned on its number of points.
 points exactly(uint64_t requests, double end, bool even,
                const std::function<double()>& gap) {
   points out;
@@ -140,7 +140,7 @@ points exactly(uint64_t requests, double end, bool even,
   return out;
 }
 
-/// The points of a process that does not come from single arrivals of a file.
+/// Points of any process, except single arrivals read from a file.
 points draw_points(const workload_part& x, double rate, double end,
                    random_stream& random, std::vector<uint32_t>* function) {
   auto shape = 1 / (x.cv * x.cv);
@@ -169,8 +169,8 @@ points draw_points(const workload_part& x, double rate, double end,
   }
 }
 
-/// A Poisson process of a changing rate, by thinning one of the highest rate
-/// (Lewis and Shedler, 1979).
+/// Thins a Poisson process of the highest rate to a process with a changing
+/// rate (Lewis and Shedler, 1979).
 void thin_to_ramp(points& all, double rate, double to_rate, double end,
                   random_stream& random) {
   auto most = std::max(rate, to_rate);
@@ -195,7 +195,7 @@ result<void> check(const workload_part& x, double area, double most) {
   return {};
 }
 
-/// The arrivals as the rate, or the file, has them.
+/// Arrivals at the part's rate, or from the part's file, without `requests`.
 result<arrival_times> draw(const workload_part& x, microseconds length,
                            random_stream& random,
                            std::vector<uint32_t>* function) {
@@ -236,13 +236,13 @@ result<arrival_times> draw(const workload_part& x, microseconds length,
   return out;
 }
 
-/// Whether exactly() makes its points.
+/// Whether exactly() can draw the part's points.
 bool has_exact_gaps(const workload_part& x) {
   using enum arrival_process;
   return x.arrivals == poisson || x.arrivals == constant || x.arrivals == gamma;
 }
 
-/// Takes away arrivals by chance until `wanted` are left.
+/// Removes arrivals at random until `wanted` are left.
 void thin_to(size_t wanted, arrival_times& all, std::vector<uint32_t>* function,
              random_stream& random) {
   auto left = all.size();
@@ -260,7 +260,7 @@ void thin_to(size_t wanted, arrival_times& all, std::vector<uint32_t>* function,
     function->resize(kept);
 }
 
-/// Arrivals from `length` on do not count.
+/// Removes arrivals from `length` on.
 void cut(arrival_times& all, microseconds length,
          std::vector<uint32_t>* function) {
   while (!all.empty() && all.back() >= length)
@@ -269,8 +269,8 @@ void cut(arrival_times& all, microseconds length,
     function->resize(all.size());
 }
 
-/// Exactly as many arrivals as the part wants: more are drawn at a higher rate,
-/// and then chance takes the superfluous ones away.
+/// Draws exactly as many arrivals as the part wants: draws more at a higher
+/// rate, and removes the surplus at random.
 result<arrival_times> draw_exactly(workload_part x, microseconds length,
                                    random_stream& random,
                                    std::vector<uint32_t>* function) {
@@ -302,29 +302,29 @@ result<arrival_times> draw_exactly(workload_part x, microseconds length,
 
 } // namespace
 
-result<arrival_times> make_arrivals(const workload_part& x, microseconds length,
-                                    random_stream random,
+result<arrival_times> make_arrivals(const workload_part& part,
+                                    microseconds length, random_stream random,
                                     std::vector<uint32_t>* function) {
-  if (!(x.scale > 0) || !std::isfinite(x.scale))
+  if (!(part.scale > 0) || !std::isfinite(part.scale))
     return error{ec::bad_request,
-                 "scale " + format_number(x.scale)
+                 "scale " + format_number(part.scale)
                    + ": expected a number more than 0",
                  {}};
-  auto rate = x.rate * x.scale;
+  auto rate = part.rate * part.scale;
   if (!(rate > 0) || !std::isfinite(rate))
     return error{ec::bad_request,
-                 "rate " + format_number(x.rate)
+                 "rate " + format_number(part.rate)
                    + ": expected requests per second, more than 0",
                  {}};
-  auto out = x.requests > 0 && !has_exact_gaps(x)
-               ? draw_exactly(x, length, random, function)
-               : draw(x, length, random, function);
+  auto out = part.requests > 0 && !has_exact_gaps(part)
+               ? draw_exactly(part, length, random, function)
+               : draw(part, length, random, function);
   if (!out)
     return out;
   cut(*out, length, function);
-  if (x.granularity > 0us)
+  if (part.granularity > 0us)
     for (auto& at : *out)
-      at -= at % x.granularity;
+      at -= at % part.granularity;
   return out;
 }
 

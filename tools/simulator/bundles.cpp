@@ -11,15 +11,14 @@ namespace millrace::simulator {
 
 namespace {
 
-/// Reads weights from a disk, chunk by chunk, for as long as they are used.
+/// Reads weights from a disk, chunk by chunk, while the weights are in use.
 class disk_reads {
 public:
   disk_reads(virtual_process& process, host_disk& disk)
     : process_(process),
       disk_(disk) {}
 
-  /// The weights of these layers are to come, after those that were asked for
-  /// before.
+  /// Queues these layers' weights to be read after those queued before.
   void bring(const std::shared_ptr<const bundle>& x, layer_range layers) {
     auto& file = x->weights_file;
     if (!file || file->has({0, file->chunks()}))
@@ -43,13 +42,14 @@ private:
   struct read {
     std::weak_ptr<arriving_file> file;
     std::vector<bool> asked;
-    std::unique_ptr<simulated_network::stream> from; ///< null: takes no time
+    /// null: reading takes no time
+    std::unique_ptr<simulated_network::stream> from;
   };
 
   void bring(read& x, size_t chunk) {
     auto there = [file = x.file, chunk] {
       if (auto y = file.lock())
-        static_cast<void>(y->verify(chunk)); // cannot be wrong
+        static_cast<void>(y->verify(chunk)); // simulated chunks always verify
     };
     if (!x.from)
       return there();
@@ -83,16 +83,16 @@ public:
           || version > i->second.versions || !is_here(i->second))
         return done(error{ec::unknown_model, "no bundle of " + model, {}});
       if (i->second.broken)
-        return done(error{ec::bad_config, "a byte of it is wrong", {}});
+        return done(error{ec::bad_config, "a byte of the bundle is wrong", {}});
       done(fetched{find(model, version, i->second, how),
                    info_of(model, version, i->second), "disk"});
     });
   }
 
-  void bring(std::shared_ptr<const bundle> x, layer_range layers,
+  void bring(std::shared_ptr<const bundle> opened, layer_range layers,
              transfer_rank) override {
-    environment_.process.world().soon(environment_.process,
-                                      [=, this] { reads_.bring(x, layers); });
+    environment_.process.world().soon(
+      environment_.process, [=, this] { reads_.bring(opened, layers); });
   }
 
   void watch(changed tell, broken) override {
@@ -113,7 +113,8 @@ private:
              : std::count(x.on.begin(), x.on.end(), environment_.node) != 0;
   }
 
-  /// Whether its chunks matter: else it is there as soon as it is opened.
+  /// Whether the model's chunks are simulated; otherwise the whole model is
+  /// there once it is opened.
   bool has_weights(const simulated_model& x) const {
     return !x.on.empty() || environment_.disk.is_limited();
   }
@@ -170,15 +171,15 @@ public:
     });
   }
 
-  void keep(std::shared_ptr<const bundle> x, kept done) override {
+  void keep(std::shared_ptr<const bundle> opened, kept done) override {
     auto written = [=, this] {
-      auto& info = x->info;
-      environment_.disk.kept()[describe(*x, {}).content] =
+      auto& info = opened->info;
+      environment_.disk.kept()[describe(*opened, {}).content] =
         environment_.all.whole(info.name, info.version);
       done({});
     };
     if (writes_)
-      writes_->send(x->info.weights.bytes, &environment_.process, written);
+      writes_->send(opened->info.weights.bytes, &environment_.process, written);
     else
       soon(written);
   }
@@ -196,7 +197,8 @@ private:
   }
 
   bundle_environment environment_;
-  std::unique_ptr<simulated_network::stream> writes_; ///< null: take no time
+  /// null: writing takes no time
+  std::unique_ptr<simulated_network::stream> writes_;
 };
 
 } // namespace

@@ -11,7 +11,7 @@
 
 namespace millrace::simulator {
 
-/// Where a simulated host's bundles come from.
+/// The environment of a simulated host's bundles.
 struct bundle_environment {
   std::string node;
   const scenario& what;
@@ -20,13 +20,13 @@ struct bundle_environment {
   host_disk& disk;
 };
 
-/// A reader of the models on a host's disk. Where that has a speed, or a model
-/// travels, its weights come chunk by chunk; else a model has none, and is
-/// there when it is opened.
+/// A reader of the models on a host's disk. If the disk has a speed, or if the
+/// model is transferred between hosts, weights arrive chunk by chunk. Otherwise
+/// a model has no simulated chunks and is complete when it is opened.
 std::shared_ptr<bundle_reader>
 make_simulated_reader(bundle_environment environment);
 
-/// What a host keeps on its disk of models that came from elsewhere.
+/// Keeps bundles from other hosts on a simulated host's disk.
 std::shared_ptr<bundle_keeper>
 make_simulated_keeper(bundle_environment environment);
 

@@ -13,11 +13,11 @@
 
 namespace millrace::simulator {
 
-/// The whole of a simulated cluster: the production actors of every node, each
-/// in a process of its own, on one network in one world.
+/// A simulated cluster: the production actors of every node, each node in a
+/// process of its own, on one network in one world.
 class cluster {
 public:
-  /// The scenario and the watcher outlive it.
+  /// The scenario and the watcher must outlive the cluster.
   cluster(const loaded_scenario& what, uint64_t seed, watcher& seen_by);
   cluster(const cluster&) = delete;
   cluster& operator=(const cluster&) = delete;
@@ -27,10 +27,10 @@ public:
   simulated_links& links() { return links_; }
   simulated_bulk_hosts& bulk() { return bulk_; }
 
-  /// Gives the world a bug, to see that it is found.
-  void plant(planted_bug x) {
-    links_.plant(x);
-    plan_.bug = x;
+  /// Injects a bug, to test that the invariants find it.
+  void plant(planted_bug bug) {
+    links_.plant(bug);
+    plan_.bug = bug;
   }
 
   /// Starts every node outside pools, in order of their names.
@@ -39,13 +39,13 @@ public:
   /// Whether a node is a machine of a pool.
   bool is_machine(const std::string& name) const { return yard_.has(name); }
 
-  /// Kills a node, or the boot of a machine.
+  /// Kills a node, or a machine that boots.
   void kill(const std::string& name);
-  /// Starts a node; of a machine only one that is reserved and has booted.
+  /// Starts a node; a machine only if it is reserved and has booted.
   void start(const std::string& name);
 
   node& at(const std::string& name) { return *nodes_.at(name); }
-  /// By name.
+  /// Nodes by name.
   const std::map<std::string, std::unique_ptr<node>>& nodes() const {
     return nodes_;
   }
@@ -58,7 +58,7 @@ private:
   contents contents_;
   machine_yard yard_;
   node_environment_plan plan_;
-  std::map<std::string, std::unique_ptr<node>> nodes_; // end first
+  std::map<std::string, std::unique_ptr<node>> nodes_; // destroyed first
 };
 
 } // namespace millrace::simulator

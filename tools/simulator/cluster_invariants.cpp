@@ -5,6 +5,7 @@
 #include <set>
 
 #include "actors/policies/registry.hpp"
+#include "actors/policies/state/scopes.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
 #include "simulator/ledger.hpp"
@@ -17,9 +18,9 @@ namespace {
 
 // -- epochs -------------------------------------------------------------------
 
-/// Nothing of an older start of a node is heard after a newer one. This and I11
-/// hold the bus to account, here the simulated one; the real one is held by
-/// tests of its peers and by those with processes.
+/// I9: After a newer start of a node is received, messages from an older start
+/// have no effect. I9 and I11 check the bus, here the simulated one. The real
+/// bus is checked by the unit tests of its peers and by tests with processes.
 class newest_start : public invariant {
 public:
   newest_start() : invariant("I9") {}
@@ -28,7 +29,7 @@ public:
                     timestamp when) override {
     auto& newest = newest_[{to.name, to.incarnation, from.name}];
     if (from.incarnation < newest)
-      broken(when, to.name + " hears " + what.t + " of start "
+      broken(when, to.name + " receives " + what.t + " of start "
                      + std::to_string(from.incarnation) + " of " + from.name
                      + " after start " + std::to_string(newest));
     newest = std::max(newest, from.incarnation);
@@ -64,7 +65,8 @@ private:
   std::map<std::string, uint64_t> obeyed_;
 };
 
-/// Who is given up is not heard until there is a new link.
+/// I11: A node receives nothing from a peer that it gave up, until both have a
+/// new link.
 class fenced : public invariant {
 public:
   fenced() : invariant("I11") {}
@@ -81,7 +83,7 @@ public:
                     timestamp when) override {
     auto i = linked_.find({to.name, to.incarnation, from.name});
     if (i == linked_.end() || i->second != from.incarnation)
-      broken(when, to.name + " hears " + what.t + " of " + from.name
+      broken(when, to.name + " receives " + what.t + " of " + from.name
                      + ", which it had given up");
   }
 
@@ -91,20 +93,20 @@ private:
 
 // -- resources ----------------------------------------------------------------
 
-/// What a device has loaded or loads fits on it, and nothing stays that nobody
-/// owns.
+/// I12: The memory that loaded and loading replicas use fits on the device, and
+/// no replica without an owner stays loaded.
 class device_memory : public invariant {
 public:
   explicit device_memory(const expectations& x)
     : invariant("I12"),
       what_(*x.what) {}
 
-  void on_load_begun(const device_name& where, const load_request& x,
+  void on_load_begun(const device_name& where, const load_request& request,
                      timestamp when) override {
     auto& held = held_[{where.node, where.device}];
-    auto& mine = held[x.instance] = {0, x.extends_replica};
-    for (auto i = x.first_layer; i < x.last_layer; ++i)
-      mine.bytes += x.content->info.layers[i].parameter_bytes;
+    auto& mine = held[request.instance] = {0, request.extends_replica};
+    for (auto i = request.first_layer; i < request.last_layer; ++i)
+      mine.bytes += request.content->info.layers[i].parameter_bytes;
     uint64_t sum = 0;
     for (auto& [instance, copy] : held) {
       sum += copy.bytes;
@@ -116,15 +118,15 @@ public:
         broken(when, to_string(where) + " holds " + format_bytes(sum) + " of "
                        + format_bytes(d.memory.value));
   }
-  void on_unloaded(const device_name& where, instance_id x,
+  void on_unloaded(const device_name& where, instance_id instance,
                    timestamp) override {
-    held_[{where.node, where.device}].erase(x);
+    held_[{where.node, where.device}].erase(instance);
   }
 
-  /// All that is not owned has been given back.
-  void at_end(simulation& x) override {
-    for (auto& [name, node] : x.inside().nodes()) {
-      auto status = x.ask<node_status>(name, "supervisor", get_status{});
+  /// At the end of a run, replicas without an owner must be unloaded.
+  void at_end(simulation& run) override {
+    for (auto& [name, node] : run.inside().nodes()) {
+      auto status = run.ask<node_status>(name, "supervisor", get_status{});
       size_t owned = 0, held = 0;
       if (status)
         for (auto& r : status->replicas)
@@ -132,7 +134,7 @@ public:
       for (auto& [place, copies] : held_)
         held += place.first == name ? copies.size() : 0;
       if (status && held > owned)
-        broken(x.inside().world().now(),
+        broken(run.inside().world().now(),
                name + "'s devices hold " + std::to_string(held) + " copies, of "
                  + std::to_string(owned) + " replicas");
     }
@@ -147,7 +149,8 @@ public:
 private:
   struct copy {
     uint64_t bytes = 0;
-    instance_id extends_replica = 0; ///< whose bytes are its own, too
+    instance_id extends_replica = 0; ///< the instance of which this one shares
+                                     ///< the bytes
   };
 
   const loaded_scenario& what_;
@@ -155,19 +158,20 @@ private:
     held_;
 };
 
-/// No actor without an owner, in the end: a node runs what its supervisor
-/// lists.
+/// I14: At the end of a run each actor on a node is listed by the node's
+/// supervisor.
 class owned : public invariant {
 public:
   owned() : invariant("I14") {}
 
-  void at_end(simulation& x) override {
-    for (auto& [name, node] : x.inside().nodes()) {
-      if (x.inside().is_machine(name) && !node->running())
+  void at_end(simulation& run) override {
+    for (auto& [name, node] : run.inside().nodes()) {
+      if (run.inside().is_machine(name) && !node->running())
         continue; // released, or not requested
-      auto status = x.ask<node_status>(name, "supervisor", get_status{});
+      auto status = run.ask<node_status>(name, "supervisor", get_status{});
       if (!status) {
-        broken(x.inside().world().now(), name + " does not say how it is");
+        broken(run.inside().world().now(),
+               name + " does not answer with its status");
         continue;
       }
       size_t listed = 0;
@@ -175,32 +179,32 @@ public:
         listed += !a.state.starts_with("down") && a.state != "ended";
       auto there = node->process()->actors();
       if (there != listed)
-        broken(x.inside().world().now(), name + " runs " + std::to_string(there)
-                                           + " actors, its supervisor knows of "
-                                           + std::to_string(listed));
+        broken(run.inside().world().now(),
+               name + " runs " + std::to_string(there)
+                 + " actors, its supervisor lists " + std::to_string(listed));
     }
   }
 };
 
 // -- durable facts ------------------------------------------------------------
 
-/// What a node finds on its disk is what it was told is there, or what it was
-/// not told of and asked for.
+/// I22: A node that starts finds on its disk the row that the store last
+/// acknowledged, or a row that was written and not acknowledged.
 class durable : public invariant {
 public:
   durable() : invariant("I22") {}
 
-  void on_store(const stored_fact& x, store_event what) override {
-    auto& f = facts_[x.node][{x.table, x.row.key}];
+  void on_store(const stored_fact& stored, store_event what) override {
+    auto& f = facts_[stored.node][{stored.table, stored.row.key}];
     if (what == store_event::asked) {
-      f.open.push_back(x.row);
+      f.open.push_back(stored.row);
       return;
     }
-    // The first of its kind: they are written in order.
+    // The first row that matches: rows are written in order.
     auto i = std::find_if(f.open.begin(), f.open.end(),
-                          [&](auto& row) { return same(row, x.row); });
+                          [&](auto& row) { return same(row, stored.row); });
     if (what == store_event::told) {
-      f.told = x.row;
+      f.told = stored.row;
       f.open.erase(f.open.begin(), i == f.open.end() ? i : std::next(i));
     } else if (what == store_event::refused && i != f.open.end()) {
       f.open.erase(i);
@@ -212,7 +216,7 @@ public:
     auto& known = facts_[node];
     for (auto& [name, table] : tables)
       for (auto& [key, row] : table)
-        known[{name, key}]; // there is no entry yet: never asked for
+        known[{name, key}]; // no entry exists yet: a write was never requested
     for (auto& [place, f] : known) {
       auto t = tables.find(place.first);
       auto there = t != tables.end() && t->second.contains(place.second);
@@ -221,7 +225,7 @@ public:
       if (!fits(place.first, f, found))
         broken(when, node + " finds " + place.first + "/" + place.second
                        + " at version " + std::to_string(found.version)
-                       + " and was told "
+                       + " and the store acknowledged "
                        + std::to_string(f.told ? f.told->version : 0));
       f = {found, {}};
     }
@@ -236,14 +240,14 @@ public:
 private:
   struct fact {
     std::optional<stored_row> told;
-    std::vector<stored_row> open; ///< asked for, and not told how it went
+    std::vector<stored_row> open; ///< written, not acknowledged yet
   };
 
   static bool same(const stored_row& x, const stored_row& y) {
     return x.value == y.value && (x.value.empty() || x.version == y.version);
   }
 
-  /// A node counts a start before there is anybody to ask or tell.
+  /// A node writes its start counter before the watcher sees its writes.
   static bool fits(const std::string& table, const fact& x,
                    const stored_row& found) {
     if (table == "starts")
@@ -259,9 +263,9 @@ private:
 
 // -- liveness -----------------------------------------------------------------
 
-/// When all is well again there are as many replicas as are wanted, and none
-/// comes or goes any more but of models whose number follows the load: of these
-/// there are between `min` and `max`.
+/// I21: After all faults, each model has the wanted number of replicas, and no
+/// replica starts or ends. Except for models scaled by load: their number is
+/// between `min` and `max`.
 class as_wanted : public invariant {
 public:
   explicit as_wanted(const expectations& x)
@@ -269,30 +273,31 @@ public:
       expect_(x),
       what_(*x.what) {}
 
-  void on_load_begun(const device_name& where, const load_request& x,
+  void on_load_begun(const device_name& where, const load_request& request,
                      timestamp when) override {
-    loaded_[{where.node, where.device, x.instance}] = x.content->info.name;
-    if (when >= expect_.settled_at && !follows_load(x.content->info.name))
-      broken(when, to_string(where) + " loads " + x.content->info.name + " "
-                     + format_duration(when - expect_.healed_at)
+    loaded_[{where.node, where.device, request.instance}] =
+      request.content->info.name;
+    if (when >= expect_.settled_at && !follows_load(request.content->info.name))
+      broken(when, to_string(where) + " loads " + request.content->info.name
+                     + " " + format_duration(when - expect_.healed_at)
                      + " after all faults were over");
   }
-  void on_unloaded(const device_name& where, instance_id x,
+  void on_unloaded(const device_name& where, instance_id instance,
                    timestamp when) override {
-    auto model = loaded_[{where.node, where.device, x}];
+    auto model = loaded_[{where.node, where.device, instance}];
     if (when >= expect_.settled_at && !follows_load(model))
       broken(when, to_string(where) + " unloads a model "
                      + format_duration(when - expect_.healed_at)
                      + " after all faults were over");
   }
 
-  void at_end(simulation& x) override {
-    auto now = x.inside().world().now();
+  void at_end(simulation& run) override {
+    auto now = run.inside().world().now();
     for (auto& [name, config] : what_.cluster.nodes) {
       auto& roles = config.roles;
       if (std::count(roles.begin(), roles.end(), node_role::controller) == 0)
         continue;
-      auto list = x.ask<model_list>(name, "registry", get_models{});
+      auto list = run.ask<model_list>(name, "registry", get_models{});
       if (!list) {
         broken(now, name + " does not list its models");
         continue;
@@ -303,7 +308,7 @@ public:
   }
 
 private:
-  /// Whether a policy decides the number of a model's replicas.
+  /// Whether a policy sets the model's number of replicas.
   bool follows_load(const std::string& model) const {
     return std::any_of(
       what_.spec.models.begin(), what_.spec.models.end(), [&](auto& x) {
@@ -328,7 +333,7 @@ private:
                         + " and " + std::to_string(limits.max) + " " + m.note);
         return;
       }
-      // Parts that are completed become more copies than they made up.
+      // Stages that load the other layers become more replicas than they were.
       auto right = wanted.complete ? m.ready >= wanted.replicas
                                    : m.ready == wanted.replicas;
       if (!right || m.starting != 0)
@@ -338,17 +343,17 @@ private:
                       + std::to_string(wanted.replicas) + " " + m.note);
       return;
     }
-    broken(now, controller + " does not know of " + wanted.model);
+    broken(now, controller + " does not list " + wanted.model);
   }
 
   expectations expect_;
   const loaded_scenario& what_;
-  /// Models of the instances on devices.
+  /// The model of each instance on a device.
   std::map<std::tuple<std::string, std::string, instance_id>, std::string>
     loaded_;
 };
 
-/// When all is well again every request is answered in time.
+/// I25: After all faults every request is answered ok or cancelled.
 class alive_again : public invariant {
 public:
   alive_again(const ledger& l, const expectations& x)
@@ -364,7 +369,7 @@ public:
                  + format_duration(r.sent.when - expect_.healed_at)
                  + " after all faults were over, "
                  + (r.answers == 0
-                      ? "finds nobody to answer it"
+                      ? "gets no answer"
                       : "is answered " + std::string{to_string(r.status)} + " "
                           + r.text));
   }
@@ -378,37 +383,37 @@ private:
   expectations expect_;
 };
 
-/// Every node sees every other.
+/// I26: Every node sees every other node.
 class all_linked : public invariant {
 public:
   all_linked() : invariant("I26") {}
 
-  void at_end(simulation& x) override {
-    auto& nodes = x.inside().nodes();
+  void at_end(simulation& run) override {
+    auto& nodes = run.inside().nodes();
     for (auto& [name, node] : nodes) {
-      if (is_away(x, name))
+      if (is_away(run, name))
         continue;
       if (!node->running()) {
-        broken(x.inside().world().now(), name + " does not run");
+        broken(run.inside().world().now(), name + " is not running");
         continue;
       }
       std::set<std::string> seen{name};
       for (auto& m : node->bus()->members().peers)
         seen.insert(m.name);
       for (auto& [other, y] : nodes)
-        if (!seen.contains(other) && !is_away(x, other))
-          broken(x.inside().world().now(), name + " does not see " + other);
+        if (!seen.contains(other) && !is_away(run, other))
+          broken(run.inside().world().now(), name + " does not see " + other);
     }
   }
 
 private:
-  /// A machine that is released, or boots.
+  /// Whether the node is a machine that is released, or boots.
   static bool is_away(simulation& x, const std::string& node) {
     return x.inside().is_machine(node) && !x.inside().at(node).running();
   }
 };
 
-/// Work does not go round in circles.
+/// I28: The number of messages is bounded: no livelock.
 class few_messages : public invariant {
 public:
   few_messages(const ledger& l, const expectations& x)
@@ -417,22 +422,22 @@ public:
       what_(*x.what) {}
 
   void on_stuck(uint64_t messages, timestamp when) override {
-    broken(when, "time stands still: " + std::to_string(messages)
-                   + " messages at one moment");
+    broken(when,
+           "livelock: " + std::to_string(messages) + " messages at one moment");
   }
 
-  void at_end(simulation& x) override {
-    // Thrice what a quiet run takes: for requests, and for every node from
-    // second to second, what an intruder tells it among them.
+  void at_end(simulation& run) override {
+    // Limits at three times the messages of a quiet run: per request, and per
+    // node and second. Messages of an intruder count, too.
     constexpr uint64_t base = 10'000, per_request = 30, per_second = 3;
     auto seconds =
-      to_us(x.inside().world().now() - virtual_world::beginning) / 1s;
+      to_us(run.inside().world().now() - virtual_world::beginning) / 1s;
     auto most = base + per_request * ledger_.requests().size()
                 + per_second * what_.cluster.nodes.size()
                     * static_cast<uint64_t>(seconds);
-    auto found = x.inside().world().messages();
+    auto found = run.inside().world().messages();
     if (found > most)
-      broken(x.inside().world().now(),
+      broken(run.inside().world().now(),
              std::to_string(found) + " messages for "
                + std::to_string(ledger_.requests().size()) + " requests");
   }
@@ -442,7 +447,7 @@ private:
   const loaded_scenario& what_;
 };
 
-/// What somebody may not say has no effect.
+/// I29: A request that its sender's role forbids has no effect.
 class not_heard : public invariant {
 public:
   not_heard() : invariant("I29") {}
@@ -458,18 +463,18 @@ public:
 
 } // namespace
 
-void add_cluster_invariants(const ledger& l, const expectations& x,
+void add_cluster_invariants(const ledger& l, const expectations& expected,
                             invariant_list& out) {
   out.push_back(std::make_unique<newest_start>());
   out.push_back(std::make_unique<newest_controller>());
   out.push_back(std::make_unique<fenced>());
-  out.push_back(std::make_unique<device_memory>(x));
+  out.push_back(std::make_unique<device_memory>(expected));
   out.push_back(std::make_unique<owned>());
   out.push_back(std::make_unique<durable>());
-  out.push_back(std::make_unique<as_wanted>(x));
-  out.push_back(std::make_unique<alive_again>(l, x));
+  out.push_back(std::make_unique<as_wanted>(expected));
+  out.push_back(std::make_unique<alive_again>(l, expected));
   out.push_back(std::make_unique<all_linked>());
-  out.push_back(std::make_unique<few_messages>(l, x));
+  out.push_back(std::make_unique<few_messages>(l, expected));
   out.push_back(std::make_unique<not_heard>());
 }
 

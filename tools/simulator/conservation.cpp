@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "actors/local_messages.hpp"
+#include "actors/messages/contents.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
 #include "simulator/invariants.hpp"
@@ -15,9 +15,9 @@ namespace millrace::simulator {
 
 namespace {
 
-/// Bytes of links and times of starts, against what capacities allow. Counted
-/// apart from the simulated network's own arithmetic: whole messages, and the
-/// moments of decisions and of ready replicas.
+/// I33: Compares the bytes of links and the times of starts with the
+/// capacities. Counts whole messages, and the times of decisions and of ready
+/// replicas, independently of the simulated network's arithmetic.
 class conservation : public invariant {
 public:
   explicit conservation(const loaded_scenario& what)
@@ -35,14 +35,14 @@ public:
                number_in<uint64_t>(field("bytes")).value_or(0), when);
   }
 
-  void at_end(simulation& x) override {
+  void at_end(simulation& run) override {
     constexpr double rounding = 1e-6;
-    for (auto& link : x.all_links())
+    for (auto& link : run.all_links())
       if (link.shared_bytes > link.room * (1 + rounding) + 1)
-        broken(x.inside().world().now(), "link " + link.name + " carried "
-                                           + format_number(link.shared_bytes)
-                                           + " bytes, of at most "
-                                           + format_number(link.room));
+        broken(run.inside().world().now(), "link " + link.name + " carried "
+                                             + format_number(link.shared_bytes)
+                                             + " bytes, of at most "
+                                             + format_number(link.room));
   }
 
 private:
@@ -54,7 +54,7 @@ private:
   void on_decision(const std::string& replica, const std::string& node,
                    timestamp when) {
     auto end = replica.rfind('.'); // MODEL.VERSION.NUMBER
-    // Later starts may find bytes that an earlier one brought.
+    // Later starts may use bytes that an earlier start fetched.
     if (known_.insert({node, replica.substr(0, end)}).second)
       starts_[replica] = {node, when};
   }
@@ -74,21 +74,21 @@ private:
     starts_.erase(i);
   }
 
-  /// In bytes per second; infinite where the link is not limited.
+  /// In bytes per second; infinite for an unlimited link.
   static double speed_of(const link_speed& x) {
     auto speed = x.speed.bytes_per_second;
     return speed > 0 ? speed : std::numeric_limits<double>::infinity();
   }
 
-  /// Of the host's link, which may have a speed of its own.
+  /// The link of a host, which may have a speed of its own.
   const link_speed& link_of(const std::string& node) const {
     auto& net = what_.spec.network;
     auto i = net.links.find(node);
     return i == net.links.end() ? net.host : i->second;
   }
 
-  /// Until so many bytes have come from their source, with nothing else on the
-  /// way; 0 where the host has them.
+  /// The least time to fetch the bytes from the source without other traffic; 0
+  /// if the host has the bytes.
   microseconds least_time(const std::string& node, found_in source,
                           uint64_t bytes) const {
     if (source != found_in::stores && source != found_in::hosts)
@@ -103,8 +103,9 @@ private:
   }
 
   const loaded_scenario& what_;
-  std::set<std::pair<std::string, std::string>> known_; ///< node, version
-  std::map<std::string, start> starts_;                 ///< by replica
+  /// node, and model with version
+  std::set<std::pair<std::string, std::string>> known_;
+  std::map<std::string, start> starts_; ///< by replica
 };
 
 } // namespace

@@ -22,8 +22,7 @@ std::string path_of(const bundle& x) {
   return x.directory + "/" + weights_name;
 }
 
-/// Completes what the manifest has of each layer, and gives the bundle its
-/// code.
+/// Completes the manifest's entry of each layer, and adds code to the bundle.
 std::vector<tensor_entry> add_layers(bundle& to, const std::string& name) {
   std::vector<tensor_entry> out;
   for (auto& layer : to.info.layers) {
@@ -141,17 +140,17 @@ result<shared_bytes> contents::stored_file(const std::string& path) {
   return out ? out : none;
 }
 
-result<shared_bytes> contents::file_of(entry& x, const std::string& name) {
+result<shared_bytes> contents::file_of(entry& known, const std::string& name) {
   if (name == manifest_file)
-    return shared_bytes::copy_of(x.content.text);
+    return shared_bytes::copy_of(known.content.text);
   if (name == weights_name)
-    return x.bytes;
+    return known.bytes;
   if (name == std::string{weights_name} + chunk_list_suffix)
-    return shared_bytes::copy_of(x.chunks.text());
-  auto& layers = x.content.info.layers;
+    return shared_bytes::copy_of(known.chunks.text());
+  auto& layers = known.content.info.layers;
   for (size_t i = 0; i < layers.size(); ++i)
     if (layers[i].code == name)
-      return x.content.code[i];
+      return known.content.code[i];
   return error{ec::unknown_model, name, {}};
 }
 

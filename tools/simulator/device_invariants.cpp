@@ -10,17 +10,18 @@ namespace millrace::simulator {
 
 namespace {
 
-/// No device runs more batches at once than its configured sharing admits,
-/// neither of all its replicas nor of one, whichever gateways send them.
+/// I31: No device runs more batches at once than its configured sharing admits,
+/// in total and per replica, whichever gateways send them.
 class shared_as_configured : public invariant {
 public:
   explicit shared_as_configured(const expectations& x)
     : invariant("I31"),
       what_(*x.what) {}
 
-  void on_executed(const executed_batch& x) override {
-    runs_[{x.where.node, x.where.device}].push_back(
-      {x.started, x.ended, x.instance, concurrency_of(x.model)});
+  void on_executed(const executed_batch& batch) override {
+    runs_[{batch.where.node, batch.where.device}].push_back(
+      {batch.started, batch.ended, batch.instance,
+       concurrency_of(batch.model)});
   }
 
   void at_end(simulation&) override {
@@ -47,7 +48,7 @@ private:
     return 0;
   }
 
-  /// When, how the number of running batches changes, and of which instance.
+  /// When the number of running batches changes, by how much, and the replica.
   using replica_key = std::pair<instance_id, int64_t>; ///< and its concurrency
   using change = std::tuple<timestamp, int, replica_key>;
 
@@ -55,12 +56,12 @@ private:
              const std::vector<batch_interval>& runs) {
     std::vector<change> changes;
     for (auto& x : runs) {
-      // A node that starts anew gives instance numbers to other models.
+      // Instance numbers are reused for other models when a node restarts.
       replica_key key{x.instance, x.concurrency};
       changes.emplace_back(x.started, 1, key);
       changes.emplace_back(x.ended, -1, key);
     }
-    // Where a batch begins when another ends the two do not overlap.
+    // A batch that begins when another ends does not overlap with it.
     std::sort(changes.begin(), changes.end());
     int64_t most = device.sharing.most_at_once(device.lanes_or_default());
     int64_t running = 0;
@@ -90,8 +91,8 @@ private:
 
 } // namespace
 
-void add_device_invariants(const expectations& x, invariant_list& out) {
-  out.push_back(std::make_unique<shared_as_configured>(x));
+void add_device_invariants(const expectations& expected, invariant_list& out) {
+  out.push_back(std::make_unique<shared_as_configured>(expected));
 }
 
 } // namespace millrace::simulator

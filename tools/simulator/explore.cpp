@@ -13,7 +13,7 @@ namespace millrace::simulator {
 
 namespace {
 
-/// Counts what a run came across.
+/// Counts the events of a run.
 class census : public watcher {
 public:
   explicit census(seed_result& out) : out_(out) {}
@@ -22,9 +22,9 @@ public:
     ++out_.requests;
     ++open_;
   }
-  void on_reply(const session&, uint64_t, const infer_reply& x,
+  void on_reply(const session&, uint64_t, const infer_reply& reply,
                 timestamp) override {
-    ++out_.statuses[std::string{to_string(x.status)}];
+    ++out_.statuses[std::string{to_string(reply.status)}];
     --open_;
   }
   void on_cut_short(uint64_t, timestamp) override {
@@ -43,7 +43,7 @@ private:
   int64_t open_ = 0;
 };
 
-/// The most bytes that a request of the workload has.
+/// Bytes of the largest request in the workload.
 uint64_t largest_request(const loaded_scenario& what) {
   uint64_t out = 0;
   for (auto& part : what.spec.workload)
@@ -52,8 +52,8 @@ uint64_t largest_request(const loaded_scenario& what) {
   return out;
 }
 
-/// Gives chance what the scenario leaves to it: limits and delays that make
-/// rare interleavings likely ("buggification"). See options_of.
+/// Draws limits and delays that the scenario leaves open, so that rare
+/// interleavings become likely ("buggification"). See options_of.
 loaded_scenario varied(const loaded_scenario& what, random_stream random) {
   auto out = what;
   auto& c = out.cluster;
@@ -77,7 +77,7 @@ loaded_scenario varied(const loaded_scenario& what, random_stream random) {
     if (random.below(2) == 0)
       out.spec.network.contend_from = {0};
   }
-  // Tight enough to be met in a storm, with room for what comes in peace.
+  // Limits that a storm reaches, but quiet operation does not.
   auto few = [&] { return 12 + random.below(64); };
   if (varies(variation::limits)) {
     if (random.below(2) == 0)
@@ -136,8 +136,8 @@ microseconds part_of(const loaded_scenario& what, double x) {
 
 } // namespace
 
-std::vector<std::string> options_of(variation x) {
-  switch (x) {
+std::vector<std::string> options_of(variation varied) {
+  switch (varied) {
   case variation::link:
     return {"link.beat", "link.timeout"};
   case variation::network:
@@ -249,7 +249,7 @@ size_t shortest_prefix(const loaded_scenario& what, const seed_result& found,
            && std::any_of(x->violations.begin(), x->violations.end(),
                           [&](auto& v) { return names.contains(v.invariant); });
   };
-  // Not by halving: a later fault may hide what an earlier one shows.
+  // No bisection: a later fault may hide the effect of an earlier one.
   for (size_t n = 0; n < found.faults.size(); ++n)
     if (still(n))
       return n;

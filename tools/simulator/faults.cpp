@@ -44,11 +44,11 @@ void sort_by_time(std::vector<fault>& xs) {
 
 } // namespace
 
-std::string to_string(const fault& x) {
-  auto out = std::string{to_string(x.kind)} + " " + x.node + " at "
-             + format_duration(x.at);
-  if (x.lasts > 0us)
-    out += " for " + format_duration(x.lasts);
+std::string to_string(const fault& event) {
+  auto out = std::string{to_string(event.kind)} + " " + event.node + " at "
+             + format_duration(event.at);
+  if (event.lasts > 0us)
+    out += " for " + format_duration(event.lasts);
   return out;
 }
 
@@ -102,7 +102,7 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
   std::vector<std::string> nodes;
   for (auto& [name, node] : what.cluster.nodes)
     nodes.push_back(name);
-  // Now and then the same again and again, or all at one place.
+  // Sometimes draws one kind of fault only, or one place only.
   if (random.below(4) == 0)
     kinds = {kinds[random.below(kinds.size())]};
   if (random.below(4) == 0)
@@ -110,7 +110,7 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
   auto able = workers(what);
   std::vector<fault> out;
   auto some_time = [&](microseconds longest) {
-    // Short ones are as likely as long ones.
+    // Log-uniform: short faults are as likely as long ones.
     auto x = std::exp(
       std::log(1e3)
       + random.uniform()
@@ -142,15 +142,15 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
 
 // -- doing it -----------------------------------------------------------------
 
-/// Empty: no running node has a ready replica of the model.
-std::string fault_injector::node_of(const fault& x) const {
-  auto in_use = parse_place_in_use(x.node);
+/// Empty when no running node has a ready replica of the model.
+std::string fault_injector::node_of(const fault& event) const {
+  auto in_use = parse_place_in_use(event.node);
   if (!in_use)
-    return x.node;
+    return event.node;
   auto nodes = ready_.nodes_with(*in_use);
   std::erase_if(nodes,
                 [&](auto& name) { return !cluster_.at(name).running(); });
-  return nodes.empty() ? std::string{} : nodes[x.lot % nodes.size()];
+  return nodes.empty() ? std::string{} : nodes[event.lot % nodes.size()];
 }
 
 void fault_injector::inject(const fault& planned) {
@@ -171,24 +171,24 @@ void fault_injector::inject(const fault& planned) {
                         [this, number] { end(number); });
 }
 
-/// What it does once, at its beginning.
-void fault_injector::strike(const fault& x, node& where) {
-  if (x.kind == fault_kind::kill || x.kind == fault_kind::wipe)
-    cluster_.kill(x.node);
-  if (x.kind == fault_kind::wipe)
+/// The effect of a fault at its beginning.
+void fault_injector::strike(const fault& event, node& where) {
+  if (event.kind == fault_kind::kill || event.kind == fault_kind::wipe)
+    cluster_.kill(event.node);
+  if (event.kind == fault_kind::wipe)
     where.wipe();
-  if (x.kind == fault_kind::hang)
+  if (event.kind == fault_kind::hang)
     where.pause();
-  if (x.kind == fault_kind::crash)
-    where.crash(x.actor, x.lot);
-  if (x.kind == fault_kind::partition || x.kind == fault_kind::one_way)
-    cut_off(where, true, x.kind == fault_kind::partition);
+  if (event.kind == fault_kind::crash)
+    where.crash(event.actor, event.lot);
+  if (event.kind == fault_kind::partition || event.kind == fault_kind::one_way)
+    cut_off(where, true, event.kind == fault_kind::partition);
 }
 
 void fault_injector::end(uint64_t number) {
   auto i = on_.find(number);
   if (i == on_.end())
-    return; // healed meanwhile
+    return; // healed before
   auto x = i->second;
   on_.erase(i);
   auto& where = cluster_.at(x.node);
@@ -211,7 +211,7 @@ void fault_injector::end(uint64_t number) {
   adjust(x, where);
 }
 
-/// The worst there is of a kind at a node.
+/// The worst value of a kind among a node's active faults.
 template <class F>
 double fault_injector::worst(const fault& like, double none, F of) const {
   auto out = none;
@@ -221,73 +221,73 @@ double fault_injector::worst(const fault& like, double none, F of) const {
   return out;
 }
 
-/// What lasts: makes it as bad as the faults that are on say.
-void fault_injector::adjust(const fault& x, node& where) {
+/// Lasting effects: sets the worst values of all active faults.
+void fault_injector::adjust(const fault& event, node& where) {
   auto& net = cluster_.network();
   auto part = [](const fault& y) { return y.part; };
-  switch (x.kind) {
+  switch (event.kind) {
   case fault_kind::slow: {
-    auto factor = worst(x, 1, [](auto& y) { return y.factor; });
+    auto factor = worst(event, 1, [](auto& y) { return y.factor; });
     net.set_speed(where.host(), 1 / factor);
     return where.set_pace(factor);
   }
   case fault_kind::loss:
-    return net.set_loss(where.host(), worst(x, 0, part));
+    return net.set_loss(where.host(), worst(event, 0, part));
   case fault_kind::delay:
     return net.set_delay(
-      where.host(), microseconds{static_cast<int64_t>(worst(x, 0, [](auto& y) {
-        return static_cast<double>(y.by.count());
-      }))});
+      where.host(),
+      microseconds{static_cast<int64_t>(worst(
+        event, 0, [](auto& y) { return static_cast<double>(y.by.count()); }))});
   case fault_kind::device:
-    where.faults().failing_executions = worst(x, 0, part);
+    where.faults().failing_executions = worst(event, 0, part);
     return;
   case fault_kind::process:
-    where.faults().ending_executions = worst(x, 0, part);
+    where.faults().ending_executions = worst(event, 0, part);
     return;
   case fault_kind::gpu:
-    return where.set_usable(worst(x, 0, [](auto&) { return 1.; }) == 0);
+    return where.set_usable(worst(event, 0, [](auto&) { return 1.; }) == 0);
   case fault_kind::load:
-    where.faults().failing_loads = worst(x, 0, part);
+    where.faults().failing_loads = worst(event, 0, part);
     return;
   case fault_kind::store:
-    where.faults().failing_fetches = worst(x, 0, part);
+    where.faults().failing_fetches = worst(event, 0, part);
     return;
   case fault_kind::disk:
-    where.faults().failing_writes = worst(x, 0, part);
+    where.faults().failing_writes = worst(event, 0, part);
     return;
   default:
     return;
   }
 }
 
-/// Several faults may hold the same two apart.
-void fault_injector::cut_off(node& x, bool out, bool in) {
+/// Counts the cuts, because several faults may cut the same two hosts.
+void fault_injector::cut_off(node& host, bool out, bool in) {
   auto cut = [this](host_number from, host_number to) {
     if (cuts_[{from, to}]++ == 0)
       cluster_.links().cut(from, to);
   };
   for (auto& [name, other] : cluster_.nodes()) {
-    if (other.get() == &x)
+    if (other.get() == &host)
       continue;
     if (out)
-      cut(x.host(), other->host());
+      cut(host.host(), other->host());
     if (in)
-      cut(other->host(), x.host());
+      cut(other->host(), host.host());
   }
 }
 
-void fault_injector::join_again(node& x, bool out, bool in) {
+void fault_injector::join_again(node& host, bool out, bool in) {
   auto mend = [this](host_number from, host_number to) {
     if (--cuts_[{from, to}] == 0)
       cluster_.links().mend(from, to);
   };
   for (auto& [name, other] : cluster_.nodes()) {
-    if (other.get() == &x)
+    if (other.get() == &host)
       continue;
     if (out)
-      mend(x.host(), other->host());
+      mend(host.host(), other->host());
     if (in)
-      mend(other->host(), x.host());
+      mend(other->host(), host.host());
   }
 }
 
@@ -296,7 +296,7 @@ void fault_injector::heal() {
     end(on_.begin()->first);
   for (auto& [name, x] : cluster_.nodes()) {
     x->resume();
-    // A node that crashed too often wants somebody to look, and start it.
+    // A node that crashed too often stays failed until a person restarts it.
     if (x->running() && x->state().get().first == node_condition::failed)
       x->kill();
     cluster_.start(name);

@@ -27,9 +27,10 @@ constexpr auto settings = "set terminal svg noenhanced size 900,480 font "
 } // namespace
 
 plot::plot(const std::string& file, const std::string& title,
-           const std::string& x, const std::string& y) {
+           const std::string& x_label, const std::string& y_label) {
   head_ << "\nset output '" << file << "'\nset title '" << title
-        << "'\nset xlabel '" << x << "'\nset ylabel '" << y << "'\n";
+        << "'\nset xlabel '" << x_label << "'\nset ylabel '" << y_label
+        << "'\n";
 }
 
 void plot::line(const std::string& name, const std::vector<double>& xs,
@@ -64,8 +65,7 @@ result<void> run_gnuplot(const std::string& directory, const std::string& file,
                          const std::string& script) {
   auto path = directory + "/" + file;
   std::ofstream out{path};
-  out << "# What the pictures beside this file were drawn with: gnuplot "
-      << file << '\n'
+  out << "# Input of the plots in this folder: gnuplot " << file << '\n'
       << settings << script;
   out.close();
   if (!out)
@@ -87,14 +87,14 @@ result<void> run_gnuplot(const std::string& directory, const std::string& file,
   if (failed != 0)
     return error{ec::unavailable,
                  "gnuplot cannot be run (" + std::string{std::strerror(failed)}
-                   + "), so there are no pictures; Debian's package is"
+                   + "): no plots; install Debian's package"
                      " gnuplot-nox",
                  {}};
   int status = 0;
   ::waitpid(pid, &status, 0);
   if (status != 0)
     return error{
-      ec::unavailable, "gnuplot failed; what it says is in " + log, {}};
+      ec::unavailable, "gnuplot failed; its output is in " + log, {}};
   ::unlink(log.c_str());
   return {};
 }

@@ -9,26 +9,25 @@
 
 namespace millrace::simulator {
 
-/// More points of a curve than anybody can see.
+/// Limit for the points of a curve, about the resolution of a screen.
 constexpr size_t most_points = 600;
 
-/// One picture: lines over a common axis, as a gnuplot script with its data in
-/// it.
+/// A plot: lines over a common axis, as a gnuplot script with its data.
 class plot {
 public:
-  plot(const std::string& file, const std::string& title, const std::string& x,
-       const std::string& y);
+  plot(const std::string& file, const std::string& title,
+       const std::string& x_label, const std::string& y_label);
 
   void line(const std::string& name, const std::vector<double>& xs,
             const std::vector<double>& ys, const char* style = "lines");
 
-  /// A distribution function, of sorted values.
+  /// A distribution function; `xs` must be sorted.
   void distribution(const std::string& name, const std::vector<double>& xs);
 
-  /// "logscale x".
-  void set(const std::string& x) { head_ << "set " << x << '\n'; }
+  /// Adds a setting, such as "logscale x".
+  void set(const std::string& setting) { head_ << "set " << setting << '\n'; }
 
-  /// Empty without lines.
+  /// The script; empty without lines.
   std::string text() const;
 
 private:
@@ -36,9 +35,9 @@ private:
   size_t lines_ = 0;
 };
 
-/// Writes a script (after the settings all pictures share) into a directory and
-/// runs it there. Errors: unavailable when there is no gnuplot, or what it
-/// says.
+/// Writes a script (after the settings common to all plots) into a directory
+/// and runs it. Errors: unavailable without gnuplot, or with the file of its
+/// error output.
 result<void> run_gnuplot(const std::string& directory, const std::string& file,
                          const std::string& script);
 

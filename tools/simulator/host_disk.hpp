@@ -12,19 +12,20 @@
 
 namespace millrace::simulator {
 
-/// The disk of a simulated host, as models use it: what is read and written at
-/// a time shares its speed evenly. What it keeps outlives the host's processes.
+/// The disk of a simulated host, for models. Simultaneous reads and writes
+/// share the disk's speed evenly. The disk's content outlives the host's
+/// processes.
 class host_disk {
 public:
-  /// A speed of 0: it takes no time.
+  /// `speed` 0: transfers take no time.
   host_disk(simulated_network& net, host_number host, bandwidth speed);
 
   bool is_limited() const { return link_.has_value(); }
 
-  /// A transfer from or to the disk, in order; null where it takes no time.
+  /// Opens a sequential transfer from or to the disk; null if it takes no time.
   std::unique_ptr<simulated_network::stream> open();
 
-  /// What is kept there of other hosts' models, by content.
+  /// Bundles that came from other hosts, by content.
   std::map<std::string, std::shared_ptr<const bundle>>& kept() { return kept_; }
 
 private:

@@ -3,14 +3,15 @@
 
 namespace millrace::simulator {
 
-/// What faults do to a host, while they last.
+/// The active faults of a host.
 struct host_faults {
-  double failing_executions = 0; ///< part of them
-  double ending_executions = 0;  ///< part of them, with their model's process
-  double failing_loads = 0;      ///< onto devices
-  double failing_fetches = 0;    ///< from the object store
-  double failing_writes = 0;     ///< and syncs, of its disk
-  bool unusable_devices = false; ///< nothing runs on them
+  double failing_executions = 0; ///< part of all executions
+  double ending_executions = 0;  ///< part of all executions; these end the
+                                 ///< model's process, too
+  double failing_loads = 0;      ///< part of all loads onto devices
+  double failing_fetches = 0;    ///< part of all fetches from the object store
+  double failing_writes = 0;     ///< part of all writes and syncs of the disk
+  bool unusable_devices = false; ///< devices run nothing
 };
 
 } // namespace millrace::simulator

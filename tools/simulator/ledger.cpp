@@ -32,7 +32,7 @@ void ledger::reading_list::remove(timestamp read, uint64_t id) {
   bytes_.erase(i);
 }
 
-// Few were read at this very moment: those are taken off.
+// Subtracts the requests read at `when`; these are few.
 
 size_t ledger::reading_list::count_before(timestamp when) const {
   auto later = std::distance(bytes_.lower_bound({when, 0}), bytes_.end());
@@ -62,8 +62,8 @@ size_t ledger::waiting(const std::string& gateway, const std::string& model,
   return i == waiting_.end() ? 0 : i->second.count_before(when);
 }
 
-void ledger::on_sent(const sent_request& x) {
-  requests_[x.id].sent = x;
+void ledger::on_sent(const sent_request& request) {
+  requests_[request.id].sent = request;
 }
 
 void ledger::on_read(const member&, uint64_t id, timestamp when) {
@@ -81,11 +81,12 @@ void ledger::on_cancel_read(const member&, uint64_t id, timestamp when) {
     x->cancelled = when;
 }
 
-void ledger::close(uint64_t id, const entry& x) {
-  if (!x.read)
+void ledger::close(uint64_t id, const entry& request) {
+  if (!request.read)
     return;
-  held_[x.sent.gateway].remove(*x.read, id);
-  waiting_[{x.sent.gateway, x.sent.model}].remove(*x.read, id);
+  held_[request.sent.gateway].remove(*request.read, id);
+  waiting_[{request.sent.gateway, request.sent.model}].remove(*request.read,
+                                                              id);
 }
 
 void ledger::on_answered(const member&, uint64_t id, const infer_reply&,
@@ -98,14 +99,14 @@ void ledger::on_answered(const member&, uint64_t id, const infer_reply&,
   close(id, *x);
 }
 
-void ledger::on_reply(const session&, uint64_t id, const infer_reply& x,
+void ledger::on_reply(const session&, uint64_t id, const infer_reply& reply,
                       timestamp) {
   auto* r = known(id);
   if (r == nullptr)
     return;
   ++r->answers;
-  r->status = x.status;
-  r->text = x.error;
+  r->status = reply.status;
+  r->text = reply.error;
 }
 
 void ledger::on_cut_short(uint64_t id, timestamp) {
@@ -120,7 +121,7 @@ void ledger::on_posted(const member&, const member&, const wire_message& what,
   number_ = 0;
   if (auto x = body_of<run_batch>(what)) {
     if (x->through && !x->through->visits.empty())
-      return; // from stage to stage
+      return; // passed from stage to stage
     for (auto& item : x->items)
       batch_.push_back(request_of(item.inputs));
     number_ = x->through ? x->id : 0;
@@ -146,19 +147,19 @@ void ledger::note_done(const batch_name& name, ec status) {
     return;
   for (auto id : i->second)
     if (auto* x = known(id); x != nullptr && status == ec::unavailable)
-      --x->posted; // it could not be run there
+      --x->posted; // the replica returned the batch
   batches_.erase(i);
 }
 
-void ledger::on_given(const given_batch& x, timestamp) {
-  for (auto id : x.requests)
-    if (auto* r = known(id); r != nullptr && x.begins)
+void ledger::on_given(const given_batch& batch, timestamp) {
+  for (auto id : batch.requests)
+    if (auto* r = known(id); r != nullptr && batch.begins)
       ++r->given;
 }
 
-void ledger::on_returned(const given_batch& x, timestamp) {
-  for (auto id : x.requests)
-    if (auto* r = known(id); r != nullptr && x.begins)
+void ledger::on_returned(const given_batch& batch, timestamp) {
+  for (auto id : batch.requests)
+    if (auto* r = known(id); r != nullptr && batch.begins)
       --r->given;
 }
 

@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-/// The lines of a file, gzipped or not, without what ends them and without
+/// Reads the lines of a file, gzipped or not, without line ends and without
 /// empty lines at the end. Errors: bad_request.
 result<std::vector<std::string>> read_lines(const std::string& path);
 

@@ -5,8 +5,8 @@
 
 namespace millrace::simulator {
 
-/// The value of a field of a log line, "component.event key=value ..."; empty
-/// when it has none.
+/// The value of a field of a log line "component.event key=value ..."; empty if
+/// the line lacks the field.
 inline std::string_view field_of(std::string_view line, std::string_view key) {
   for (auto at = line.find(' '); at != std::string_view::npos;
        at = line.find(' ', at + 1)) {

@@ -12,18 +12,17 @@ namespace millrace::simulator {
 
 namespace {
 
-/// Half a cent.
+/// Rounding error of costs: half a cent.
 constexpr double cent_error = 0.005;
 
-/// What the ledger of a controller may be off by for a machine that runs: an
-/// answer takes time.
+/// Tolerance for a running machine's time in a controller's ledger, since
+/// answers take time.
 constexpr microseconds answer_time = 1s;
 
-/// Bills are those of the events of machines: requests and releases alone,
-/// kills and boots play no part. No machine is requested twice, nor more at
-/// once than `most`, and in the end the ledger of the controller has the same
-/// machines and the same time. The sums here share no code with those of the
-/// summary.
+/// I32: Costs follow from requests and releases alone; kills and boots do not
+/// matter. No machine is requested twice, no pool has more than `most`
+/// machines, and at the end the controller's ledger has the same machines and
+/// times. Computed independently of the summary.
 class bills : public invariant {
 public:
   explicit bills(const expectations& x)
@@ -59,15 +58,15 @@ public:
       first_start_.try_emplace(node, when);
   }
 
-  void at_end(simulation& x) override {
-    auto now = x.inside().world().now();
+  void at_end(simulation& run) override {
+    auto now = run.inside().world().now();
     check_summary(now);
     for (auto& [name, config] : what_.cluster.nodes) {
       auto& roles = config.roles;
       if (std::count(roles.begin(), roles.end(), node_role::controller) == 0)
         continue;
-      if (auto list = x.ask<machine_list>(name, "provider", get_machines{}))
-        check_ledger(*list, x.inside().world().now(), wiped_.contains(name));
+      if (auto list = run.ask<machine_list>(name, "provider", get_machines{}))
+        check_ledger(*list, run.inside().world().now(), wiped_.contains(name));
       else
         broken(now, name + " does not list its machines");
     }
@@ -90,7 +89,7 @@ private:
                      + " machines, of " + std::to_string(most));
   }
 
-  /// Sum of the intervals between two lists, cut to [from, to].
+  /// The seconds of the intervals from `begins` to `ends`, within [from, to).
   static double seconds(const std::vector<timestamp>& begins,
                         const std::vector<timestamp>& ends, timestamp from,
                         timestamp to) {
@@ -138,7 +137,8 @@ private:
     compare("used", billed_used, used);
   }
 
-  /// With a lost ledger, of machines that are there only.
+  /// Checks the ledger of a controller; after a lost ledger only for the
+  /// machines that exist.
   void check_ledger(const machine_list& list, timestamp now, bool lost) {
     std::set<std::string> open;
     for (auto& m : list.machines) {
@@ -171,15 +171,15 @@ private:
   const loaded_scenario& what_;
   lease_book book_;
   std::map<std::string, machine_events> events_; ///< by machine
-  std::map<std::string, timestamp> first_start_; ///< of hosts outside pools
+  std::map<std::string, timestamp> first_start_; ///< hosts outside pools
   std::set<std::string> wiped_;
 };
 
 } // namespace
 
-void add_machine_invariants(const expectations& x, invariant_list& out) {
-  if (!x.what->cluster.pools.empty())
-    out.push_back(std::make_unique<bills>(x));
+void add_machine_invariants(const expectations& expected, invariant_list& out) {
+  if (!expected.what->cluster.pools.empty())
+    out.push_back(std::make_unique<bills>(expected));
 }
 
 } // namespace millrace::simulator

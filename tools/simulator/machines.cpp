@@ -10,17 +10,17 @@ namespace millrace::simulator {
 
 namespace {
 
-/// How often the end of a node that drains is looked for.
+/// Poll interval for the end of a node that drains.
 constexpr microseconds look_pause = 20ms;
 
-/// Beyond the drain timeout of a node.
+/// Time to wait after the drain timeout of a node.
 constexpr microseconds leave_grace = 10s;
 
 constexpr double hour = 3600;
 
 } // namespace
 
-/// Calls of one process: answers are for that process only.
+/// The machine source of one process: answers go to that process only.
 class yard_source : public machine_source {
 public:
   yard_source(machine_yard& yard, virtual_process& process)
@@ -34,7 +34,7 @@ public:
 
   void release(const std::string& machine, uint64_t lease,
                answer done) override {
-    // The source may be gone when the machine has ended.
+    // The source may be destroyed when the machine has ended.
     yard_.release(machine, lease,
                   [&process = process_, done](const sourced_machine& x) {
                     deliver(process, done, x);
@@ -50,7 +50,7 @@ public:
   }
 
 private:
-  /// Dropped when the process has ended.
+  /// Delivers an answer, unless the process has ended.
   template <class F, class T>
   static void deliver(virtual_process& to, const F& done, T x) {
     to.world().soon(to, [done, x = std::move(x)] { done(x); });
@@ -60,11 +60,11 @@ private:
   virtual_process& process_;
 };
 
-void machine_yard::add(node& x) {
-  if (auto* pool = config_.pool_of(x.name())) {
-    auto& m = machines_[x.name()];
-    m.where = &x;
-    m.lease.machine = x.name();
+void machine_yard::add(node& host) {
+  if (auto* pool = config_.pool_of(host.name())) {
+    auto& m = machines_[host.name()];
+    m.where = &host;
+    m.lease.machine = host.name();
     m.boot = pool->settings.boot;
   }
 }
@@ -141,7 +141,7 @@ void machine_yard::await_end(const std::string& name) {
     world_.at(world_.now() + look_pause, [this, name] { await_end(name); });
     return;
   }
-  m.where->kill(); // or it would start again
+  m.where->kill(); // so that the node does not restart
   m.lease.until = wall_time();
   tell(name, "released");
   for (auto& done : std::exchange(m.ended, {}))
@@ -158,25 +158,25 @@ std::string name_of_instance(const device_name& where, instance_id x) {
 
 } // namespace
 
-void use_meter::on_load_begun(const device_name& where, const load_request& x,
-                              timestamp when) {
+void use_meter::on_load_begun(const device_name& where,
+                              const load_request& request, timestamp when) {
   auto& held = held_[where.node];
   auto first = held.empty();
-  held.insert(name_of_instance(where, x.instance));
+  held.insert(name_of_instance(where, request.instance));
   if (first)
     to_.on_machine(where.node, "in_use", when);
 }
 
-void use_meter::on_loaded(const device_name& where, const load_request& x,
+void use_meter::on_loaded(const device_name& where, const load_request& request,
                           timestamp, const result<load_report>& how,
                           timestamp when) {
   if (!how)
-    gone(where.node, name_of_instance(where, x.instance), when);
+    gone(where.node, name_of_instance(where, request.instance), when);
 }
 
-void use_meter::on_unloaded(const device_name& where, instance_id x,
+void use_meter::on_unloaded(const device_name& where, instance_id instance,
                             timestamp when) {
-  gone(where.node, name_of_instance(where, x), when);
+  gone(where.node, name_of_instance(where, instance), when);
 }
 
 void use_meter::gone(const std::string& node, const std::string& instance,
@@ -224,16 +224,16 @@ void lease_book::note(const std::string& machine, std::string_view what,
   }
 }
 
-std::pair<microseconds, microseconds> billed(const machine_lease& x,
+std::pair<microseconds, microseconds> billed(const machine_lease& lease,
                                              microseconds length) {
   auto within = [&](microseconds from, std::optional<microseconds> to) {
     auto begin = std::clamp(from, 0us, length);
     return std::max(0us, std::clamp(to.value_or(length), 0us, length) - begin);
   };
   auto used = 0us;
-  for (auto& [from, to] : x.used)
-    used += within(from, to ? to : x.released);
-  return {within(x.requested, x.released), used};
+  for (auto& [from, to] : lease.used)
+    used += within(from, to ? to : lease.released);
+  return {within(lease.requested, lease.released), used};
 }
 
 std::string pool_of(const loaded_scenario& what, const std::string& node) {

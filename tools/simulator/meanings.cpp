@@ -16,7 +16,7 @@ struct meaning {
 constexpr std::array meanings{
   meaning{"I1", "An accepted request gets exactly one final answer."},
   meaning{"I2", "An answer goes to the client that sent the request, and is"
-                " computed from the inputs of that request."},
+                " computed from the request's inputs."},
   meaning{"I3", "A gateway answers only requests that it accepted and has not"
                 " answered yet."},
   meaning{"I4", "A request is answered by its deadline, plus a grace, whatever"

@@ -7,7 +7,8 @@ namespace millrace::simulator {
 
 namespace {
 
-/// Each takes what the one before gives; the last the tag, too.
+/// Adds the layers. Each layer takes the output of the layer before; the last
+/// layer takes the tag, too.
 void add_layers(manifest& to, const simulated_model& x) {
   auto n = x.layers;
   auto passed = x.passed.value == 0 ? x.input.value : x.passed.value;
@@ -35,28 +36,28 @@ void add_layers(manifest& to, const simulated_model& x) {
 } // namespace
 
 manifest manifest_of(const std::string& name, uint64_t version,
-                     simulated_model x) {
-  if (!x.alike)
-    x.layers += version - 1;
+                     simulated_model model) {
+  if (!model.alike)
+    model.layers += version - 1;
   manifest out;
   out.format = bundle_format;
   out.name = name;
   out.version = version;
-  out.application = x.application;
-  if (x.accuracy)
-    out.accuracy = accuracy_info{*x.accuracy, "top-1", "assumed"};
+  out.application = model.application;
+  if (model.accuracy)
+    out.accuracy = accuracy_info{*model.accuracy, "top-1", "assumed"};
   out.generator = "millrace simulate";
   auto row = [](const char* tensor, uint64_t bytes) {
     return tensor_spec{tensor, dtype::u8, {-1, static_cast<int64_t>(bytes)}};
   };
-  if (is_tagged(x)) {
+  if (is_tagged(model)) {
     out.signature.inputs.push_back(row("tag", tag_bytes));
     out.signature.outputs.push_back(row("tag", tag_bytes));
   }
-  out.signature.inputs.push_back(row("x", x.input.value));
-  out.signature.outputs.push_back(row("y", x.output.value));
-  add_layers(out, x);
-  out.weights.bytes = x.bytes.value;
+  out.signature.inputs.push_back(row("x", model.input.value));
+  out.signature.outputs.push_back(row("y", model.output.value));
+  add_layers(out, model);
+  out.weights.bytes = model.bytes.value;
   return out;
 }
 
@@ -67,12 +68,13 @@ uint64_t request_of(const tensor_list& inputs) {
   return out;
 }
 
-std::vector<uint64_t> requests_of(const execution& x) {
+std::vector<uint64_t> requests_of(const execution& batch) {
   std::vector<uint64_t> out;
-  if (x.items.size() == 1 && x.rows.size() > 1) { // joined
-    auto& tags = x.items[0].at(0);
+  // inputs of several requests, joined to a batch
+  if (batch.items.size() == 1 && batch.rows.size() > 1) {
+    auto& tags = batch.items[0].at(0);
     size_t row = 0;
-    for (auto n : x.rows) {
+    for (auto n : batch.rows) {
       auto first = tags;
       first.data = tags.data.slice(row * tag_bytes, tag_bytes);
       out.push_back(request_of({first}));
@@ -80,7 +82,7 @@ std::vector<uint64_t> requests_of(const execution& x) {
     }
     return out;
   }
-  for (auto& item : x.items)
+  for (auto& item : batch.items)
     out.push_back(request_of(item));
   return out;
 }

@@ -9,30 +9,30 @@
 
 namespace millrace::simulator {
 
-/// Inputs up to here are marked with their request's id. Larger ones, which
-/// share their bytes, and those of models of several layers have a tag beside
-/// them, an input of its own, that is.
+/// Inputs up to this size carry their request's id in their first bytes. Larger
+/// inputs, which share bytes, and inputs of models with several layers have a
+/// tag as an additional input.
 constexpr uint64_t marked_bytes = 4096;
 constexpr uint64_t tag_bytes = 16;
 
-inline bool is_tagged(const simulated_model& x) {
-  return x.input.value > marked_bytes || x.layers > 1;
+inline bool is_tagged(const simulated_model& model) {
+  return model.input.value > marked_bytes || model.layers > 1;
 }
 
-/// What points at a version.
+/// The aliases that point to a version.
 inline std::vector<std::string> aliases_of(uint64_t version) {
   return version == 1 ? std::vector<std::string>{"default"}
                       : std::vector<std::string>{};
 }
 
-/// What a bundle of the model would say, had it any bytes.
+/// The manifest of the model's bundle.
 manifest manifest_of(const std::string& name, uint64_t version,
-                     simulated_model x);
+                     simulated_model model);
 
-/// The id that a simulated client marked its request's input with; 0: none.
+/// The request id that a simulated client wrote into the inputs; 0: none.
 uint64_t request_of(const tensor_list& inputs);
 
-/// Those of all requests in a batch.
-std::vector<uint64_t> requests_of(const execution& x);
+/// The request ids of all requests in a batch.
+std::vector<uint64_t> requests_of(const execution& batch);
 
 } // namespace millrace::simulator

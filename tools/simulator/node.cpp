@@ -13,10 +13,10 @@ namespace millrace::simulator {
 
 namespace {
 
-/// After which a process that could not start is started again.
+/// Pause until a process that could not start is started again.
 constexpr microseconds restart_pause = 200ms;
 
-/// Where a node counts its starts.
+/// The table and key of a node's start counter.
 const std::string starts_table = "starts";
 const std::string starts_key = "incarnation";
 
@@ -25,7 +25,7 @@ bandwidth disk_speed_of(const loaded_scenario& what, const std::string& node) {
   return i == what.disk_speed.end() ? bandwidth{} : i->second;
 }
 
-/// Origins of processes' clocks lie within so many hours.
+/// Clock origins of processes are random within this many hours.
 constexpr uint64_t clock_hours = 10'000;
 
 } // namespace
@@ -133,7 +133,7 @@ void node::start() {
     return to_us(plan_.world->now().time_since_epoch());
   };
   environment.ended = [this] {
-    // Not from within one of its own actors.
+    // Not in the stack of one of the node's own actors.
     plan_.world->at(plan_.world->now(), [this] {
       if (process_ == nullptr)
         return;
@@ -148,7 +148,7 @@ void node::start() {
     bus_->publish("supervisor", caf::actor_cast<caf::strong_actor_ptr>(x));
   });
   plan_.links->join(*bus_, [this](const hello_rejected& x) {
-    // As a real process does: mends its count, ends, and is started again.
+    // As a real process: corrects its start counter, ends, and is restarted.
     end("refused");
     if (x.alive)
       return;
@@ -179,7 +179,7 @@ void node::kill() {
     return;
   end("killed");
   if (random_.below(2) == 0)
-    disk_->lose_power(); // its host fell with it
+    disk_->lose_power(); // a kill takes the host down, too
 }
 
 void node::wipe() {
@@ -188,12 +188,12 @@ void node::wipe() {
   tell("wiped");
 }
 
-/// Opens the journal and counts a start in it.
+/// Opens the journal and increments the start counter in it.
 result<uint64_t> node::open_facts(std::unique_ptr<fact_journal>& out,
                                   uint64_t least) {
   auto facts = fact_journal::open(disk_->open(), facts_file);
   if (!facts) {
-    // What power cuts leave can be read.
+    // Journals stay readable after power cuts.
     MILLRACE_ASSERT(facts.failure().code == ec::unavailable);
     return facts.failure();
   }
@@ -251,10 +251,10 @@ void node::crash(const std::string& prefix, uint64_t lot) {
 }
 
 template <class T>
-void node::send_to_executors(const T& x) {
+void node::send_to_executors(const T& message) {
   for (auto& name : bus_->published("executor/"))
     if (auto executor = bus_->resolve("./" + name))
-      caf::anon_send(caf::actor_cast<executor_actor>(executor), x);
+      caf::anon_send(caf::actor_cast<executor_actor>(executor), message);
 }
 
 void node::set_pace(double times_slower) {
@@ -265,8 +265,8 @@ void node::set_pace(double times_slower) {
     });
 }
 
-void node::set_usable(bool x) {
-  faults_->unusable_devices = !x;
+void node::set_usable(bool usable) {
+  faults_->unusable_devices = !usable;
   if (process_ != nullptr)
     plan_.world->soon(*process_, [this] { send_to_executors(tick::value); });
 }
@@ -291,22 +291,25 @@ store_sources::stores node::open_stores() {
   return out;
 }
 
-result<std::unique_ptr<device>> node::make_device(const device_config& x,
+result<std::unique_ptr<device>> node::make_device(const device_config& settings,
                                                   device_listener& to) {
   emulated_environment environment;
   environment.profiles = plan_.profiles;
   environment.times_slower = times_slower_;
   environment.process = attached_;
-  auto random = random_.fork(x.id + " of start " + std::to_string(starts_));
-  // The same after each start of the node.
-  environment.contention_seed = random_.fork("contention on " + x.id).next();
-  if (x.emulate.cv > 0)
+  auto random =
+    random_.fork(settings.id + " of start " + std::to_string(starts_));
+  // The same seed for each start of the node.
+  environment.contention_seed =
+    random_.fork("contention on " + settings.id).next();
+  if (settings.emulate.cv > 0)
     environment.random = random.fork("times");
   return observe_device(
-    {name_, x.id, std::max(1u, x.lanes), process_, faults_,
+    {name_, settings.id, std::max(1u, settings.lanes), process_, faults_,
      random.fork("faults"), plan_.seen_by, plan_.bug == planted_bug::forgotten},
     to, [&](device_listener& inner) {
-      return make_emulated_device(describe(x), x.emulate, inner, environment);
+      return make_emulated_device(describe(settings), settings.emulate, inner,
+                                  environment);
     });
 }
 

@@ -22,22 +22,22 @@ namespace millrace::simulator {
 
 class machine_yard;
 
-/// What all nodes of a simulated cluster have in common.
+/// The environment that all nodes of a simulated cluster share.
 struct node_environment_plan {
   const loaded_scenario* what = nullptr;
   std::shared_ptr<const profile_book> profiles;
   random_stream random{1};
   virtual_world* world = nullptr;
   simulated_links* links = nullptr;
-  simulated_bulk_hosts* bulk = nullptr; ///< null: hosts give each other none
+  simulated_bulk_hosts* bulk = nullptr; ///< null: hosts exchange no models
   contents* models = nullptr;
   watcher* seen_by = nullptr;
   planted_bug bug = planted_bug::none;
-  machine_yard* machines = nullptr; ///< null: there are no pools
+  machine_yard* machines = nullptr; ///< null: no pools
 };
 
-/// A host of the simulated world with its disk, and the process that runs on
-/// it, which comes and goes.
+/// A host of the simulated world, with its disk and the process that may run on
+/// the host.
 class node {
 public:
   node(const node_environment_plan& plan, std::string name);
@@ -49,44 +49,44 @@ public:
   bool paused() const { return process_ != nullptr && process_->paused(); }
   simulated_bus* bus() { return bus_.get(); }
   virtual_process* process() { return process_; }
-  /// Of the last start.
+  /// The health of the last start.
   const health& state() const { return *state_; }
 
-  /// Starts the process, if none runs; again and again while its disk fails.
+  /// Starts the process, if none runs; retries while the disk fails.
   void start();
 
-  /// It is gone, in the middle of whatever it did.
+  /// Ends the process abruptly.
   void kill();
 
-  /// It stops, and goes on.
+  /// Stops the process, and continues it.
   void pause();
   void resume();
 
-  /// Finishes what it has, then leaves.
+  /// The node finishes its work, then leaves.
   void drain();
 
-  /// One of its actors ends in the middle of what it does: of those whose name
-  /// begins so, which is drawn by `lot`. Never the supervisor, whose end is the
-  /// process's.
+  /// Ends one of the node's actors abruptly: drawn by `lot` from the actors
+  /// with this name prefix. Never the supervisor, because the process ends with
+  /// the supervisor.
   void crash(const std::string& prefix, uint64_t lot);
 
-  /// Its disk is empty from now on.
+  /// Erases the disk.
   void wipe();
 
-  /// Devices are so many times slower from now on.
+  /// Slows the devices down by this factor.
   void set_pace(double times_slower);
-  /// Whether anything can run on them.
-  void set_usable(bool x);
+  /// Makes the devices usable, or unusable.
+  void set_usable(bool usable);
   host_faults& faults() { return *faults_; }
 
 private:
   template <class T>
-  void send_to_executors(const T& x);
+  void send_to_executors(const T& message);
   void end(std::string_view why);
   result<uint64_t> open_facts(std::unique_ptr<fact_journal>& out,
                               uint64_t least = 0);
   void tell(std::string_view what);
-  result<std::unique_ptr<device>> make_device(const device_config& x,
+  result<std::unique_ptr<device>> make_device(const device_config& settings,
                                               device_listener& to);
   bundle_environment bundles();
   std::unique_ptr<object_store> open_objects(uint64_t parallel);
@@ -98,16 +98,16 @@ private:
   host_number host_;
   random_stream random_;
   std::shared_ptr<virtual_disk> disk_;
-  double times_slower_ = 1; ///< its devices
+  double times_slower_ = 1; ///< slowdown of the devices
   std::shared_ptr<host_faults> faults_ = std::make_shared<host_faults>();
-  host_disk models_;                       ///< as its disk is used for models
+  host_disk models_;                       ///< the disk, for models
   std::shared_ptr<host_process> attached_; ///< of the running process
   std::shared_ptr<health> state_;
   virtual_process* process_ = nullptr;
   std::unique_ptr<simulated_bus> bus_;
   std::shared_ptr<simulated_bulk> bulk_;
   uint64_t starts_ = 0;
-  bool wanted_ = false; ///< started, and not killed since
+  bool wanted_ = false; ///< started, and not killed since then
 };
 
 } // namespace millrace::simulator

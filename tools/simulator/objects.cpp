@@ -8,7 +8,7 @@ namespace millrace::simulator {
 
 namespace {
 
-/// Bytes of a request, and of an answer beside its content, about.
+/// About the bytes of a request, and of a response besides its content.
 constexpr size_t envelope_bytes = 500;
 
 class simulated_objects : public object_store {
@@ -17,7 +17,7 @@ public:
     : environment_(std::move(environment)),
       connections_(std::max<size_t>(1, parallel)) {}
 
-  void get(request x, got done) override {
+  void get(request wanted, got done) override {
     auto& to = connections_[next_++ % connections_.size()];
     auto& net = environment_.network;
     if (!to.there) {
@@ -25,7 +25,7 @@ public:
       to.back = net.open(net.store(), environment_.host);
     }
     to.there->send(envelope_bytes, nullptr,
-                   [this, &to, x = std::move(x), done = std::move(done)] {
+                   [this, &to, x = std::move(wanted), done = std::move(done)] {
                      answer(to, x, find(x), done);
                    });
   }

@@ -12,7 +12,7 @@
 
 namespace millrace::simulator {
 
-/// What a simulated host needs to reach the object store.
+/// The environment of the connection from a simulated host to the object store.
 struct objects_environment {
   std::string node;
   host_number host = 0;
@@ -24,9 +24,10 @@ struct objects_environment {
   watcher& seen_by;
 };
 
-/// The object store as a host sees it: the scenario's models whose place is
-/// `store`, over `parallel` connections through the simulated network. Of the
-/// requests the part host_faults::failing_fetches fails with unavailable.
+/// The object store, reached from a simulated host over `parallel` connections
+/// through the simulated network. The store has the scenario's models with the
+/// place `store`. The part host_faults::failing_fetches of all requests fails
+/// with unavailable.
 std::unique_ptr<object_store>
 make_simulated_objects(objects_environment environment, size_t parallel);
 

@@ -13,7 +13,7 @@ namespace millrace::simulator {
 
 namespace {
 
-/// What of an input comes back.
+/// Bytes of an input that are copied to the output.
 constexpr size_t echoed = 16;
 
 class observed_device : public device, private device_listener {
@@ -25,7 +25,7 @@ public:
       to_(to),
       inner_(make(*this)) {}
 
-  /// Its executor has ended: so has what it ran and held.
+  /// The executor has ended, and so have all its batches and replicas.
   ~observed_device() override {
     uint32_t lane = 0;
     for (auto& x : running_)
@@ -36,52 +36,54 @@ public:
       place_.seen_by->on_unloaded(where(), instance, now());
   }
 
-  void load(load_request x, timestamp now) override {
+  void load(load_request request, timestamp now) override {
     look(now);
-    loads_[x.instance] = {x, now};
-    place_.seen_by->on_load_begun(where(), x, place_.process->global(now));
-    inner_->load(std::move(x), now);
+    loads_[request.instance] = {request, now};
+    place_.seen_by->on_load_begun(where(), request,
+                                  place_.process->global(now));
+    inner_->load(std::move(request), now);
   }
 
-  void unload(instance_id x) override {
+  void unload(instance_id instance) override {
     if (place_.forgets_to_unload)
       return;
-    inner_->unload(x);
-    lost_.erase(x);
-    if (loads_.erase(x) != 0)
-      place_.seen_by->on_unloaded(where(), x, now());
+    inner_->unload(instance);
+    lost_.erase(instance);
+    if (loads_.erase(instance) != 0)
+      place_.seen_by->on_unloaded(where(), instance, now());
   }
 
-  void execute(execution x, timestamp now) override {
-    auto i = loads_.find(x.instance);
-    if (i == loads_.end() || lost_.contains(x.instance)) {
-      to_.on_executed({x.id, 0, not_run(), now, now});
+  void execute(execution batch, timestamp now) override {
+    auto i = loads_.find(batch.instance);
+    if (i == loads_.end() || lost_.contains(batch.instance)) {
+      to_.on_executed({batch.id, 0, not_run(), now, now});
       return;
     }
     auto& y = running_.emplace_back();
-    y.id = x.id;
-    y.instance = x.instance;
+    y.id = batch.id;
+    y.instance = batch.instance;
     y.model = i->second.what.content->info.name;
     y.begins = i->second.what.first_layer == 0;
     y.layers = {i->second.what.first_layer, i->second.what.last_layer};
-    y.requests = requests_of(x);
-    y.joined = !x.rows.empty();
-    y.items = x.items;
+    y.requests = requests_of(batch);
+    y.joined = !batch.rows.empty();
+    y.items = batch.items;
     place_.seen_by->on_given(y.given(where()), place_.process->global(now));
     note_starts();
-    inner_->execute(std::move(x), now);
+    inner_->execute(std::move(batch), now);
   }
 
-  void on_arrival(instance_id x, result<void> there, timestamp now) override {
-    inner_->on_arrival(x, std::move(there), now);
+  void on_arrival(instance_id instance, result<void> there,
+                  timestamp now) override {
+    inner_->on_arrival(instance, std::move(there), now);
   }
 
   bool slow_down(double factor, timestamp now) override {
     return inner_->slow_down(factor, now);
   }
 
-  void set_threads(instance_id x, uint32_t threads) override {
-    inner_->set_threads(x, threads);
+  void set_threads(instance_id instance, uint32_t threads) override {
+    inner_->set_threads(instance, threads);
   }
 
   timestamp next_due() const override { return inner_->next_due(); }
@@ -96,14 +98,14 @@ private:
     timestamp begun;
   };
   struct batch {
-    uint64_t id = 0; ///< the executor's
+    uint64_t id = 0; ///< given by the executor
     instance_id instance = 0;
     std::string model;
     std::vector<uint64_t> requests;
     std::vector<tensor_list> items;
     bool begins = true;
     std::pair<size_t, size_t> layers;
-    bool joined = false; ///< before this stage, or behind it
+    bool joined = false; ///< with another batch, before or after the stage
     std::optional<timestamp> started;
 
     given_batch given(device_name where) const {
@@ -116,7 +118,7 @@ private:
   device_name where() const { return {place_.node, place_.device}; }
   timestamp now() const { return place_.process->world().now(); }
 
-  /// The first of them run, one on each lane.
+  /// The first batches of the list run, one on each lane.
   void note_starts() {
     auto left = place_.lanes;
     for (auto i = running_.begin(); i != running_.end() && left > 0;
@@ -125,7 +127,7 @@ private:
         i->started = now();
   }
 
-  /// Whether it is, and was, usable.
+  /// Reports a change of the device's usability.
   void look(timestamp now) {
     auto unusable = place_.faults->unusable_devices;
     if (unusable == std::exchange(unusable_, unusable))
@@ -141,25 +143,26 @@ private:
 
   bool fails(double part) { return part > 0 && place_.random.uniform() < part; }
 
-  void on_loaded(instance_id x, result<load_report> report) override {
+  void on_loaded(instance_id instance, result<load_report> report) override {
     if (report && fails(place_.faults->failing_loads))
       report = error{ec::unavailable, "the device took no load", {}};
-    if (auto i = loads_.find(x); i != loads_.end())
+    if (auto i = loads_.find(instance); i != loads_.end())
       place_.seen_by->on_loaded(where(), i->second.what,
                                 place_.process->global(i->second.begun), report,
                                 now());
-    to_.on_loaded(x, std::move(report));
+    to_.on_loaded(instance, std::move(report));
   }
 
-  void on_lost(instance_id x, error why) override {
-    to_.on_lost(x, std::move(why));
+  void on_lost(instance_id instance, error why) override {
+    to_.on_lost(instance, std::move(why));
   }
 
   static error not_run() {
     return {ec::unavailable, "the model's process has ended"};
   }
 
-  /// All that an instance runs ends with its process, what waits is returned.
+  /// The process of an instance ends: its running batches fail, waiting batches
+  /// are returned.
   void lose(instance_id x, timestamp ended) {
     lost_.insert(x);
     to_.on_lost(x, {ec::unavailable, "the model's process ended"});
@@ -214,8 +217,8 @@ private:
     to_.on_executed(std::move(report));
   }
 
-  /// The first tensors of what goes in, to what comes out, which are cut
-  /// otherwise.
+  /// Copies the first tensors of the inputs to the outputs, which may be split
+  /// into requests differently.
   static void pass_tags(const std::vector<tensor_list>& from,
                         std::vector<tensor_list>& to) {
     std::string tags;
@@ -242,7 +245,7 @@ private:
   device_place place_;
   device_listener& to_;
   std::map<instance_id, loaded> loads_;
-  batch_list running_; ///< or wait for a lane, in the order of their execute
+  batch_list running_; ///< running, or waiting for a lane, in FIFO order
   std::set<instance_id> lost_;
   bool unusable_ = false;
   std::unique_ptr<device> inner_;

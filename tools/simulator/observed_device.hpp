@@ -11,7 +11,7 @@
 
 namespace millrace::simulator {
 
-/// Where a device stands, and who looks on.
+/// The place of a device, and the watcher of its events.
 struct device_place {
   std::string node;
   std::string device;
@@ -23,9 +23,9 @@ struct device_place {
   bool forgets_to_unload = false;
 };
 
-/// A device whose doings are told, and which sometimes fails. The first bytes
-/// of each request's input come back as the first of its output: whoever asked
-/// can tell that an answer is its own.
+/// Wraps a device: reports its events to the watcher, and injects faults. The
+/// first bytes of each request's input are copied to the request's output, so
+/// that invariants can match answers with requests.
 std::unique_ptr<device> observe_device(
   device_place place, device_listener& to,
   const std::function<std::unique_ptr<device>(device_listener&)>& make);

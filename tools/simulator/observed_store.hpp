@@ -9,8 +9,8 @@
 
 namespace millrace::simulator {
 
-/// A node's store whose writes are told, when they are asked for and when the
-/// store says how they went.
+/// Wraps a node's store: reports each write to the watcher, first when the
+/// write is requested, then with its result.
 std::unique_ptr<store> observe_store(std::unique_ptr<store> inner,
                                      std::string node, watcher& seen_by);
 

@@ -12,7 +12,7 @@ namespace millrace::simulator {
 
 namespace {
 
-/// Something whose number changes over time.
+/// A number that changes over time, as a step function.
 class step_line {
 public:
   void add(microseconds at, double change) {
@@ -23,7 +23,7 @@ public:
     add(to, -1);
   }
 
-  /// How much there is at each of these times.
+  /// The number at each of these times.
   std::vector<double> at(const std::vector<microseconds>& times) {
     std::sort(changes_.begin(), changes_.end());
     std::vector<double> out;
@@ -37,8 +37,7 @@ public:
     return out;
   }
 
-  /// How much there is on average up to each of these times, from the one
-  /// before.
+  /// The mean of the number between each time and the time before it.
   std::vector<double> mean(const std::vector<microseconds>& times) {
     std::sort(changes_.begin(), changes_.end());
     std::vector<double> out;
@@ -121,7 +120,7 @@ private:
   }
 
   std::string queues() {
-    plot out{"queues.svg", "requests inside", "s", "requests"};
+    plot out{"queues.svg", "requests in the cluster", "s", "requests"};
     step_line waiting, executing;
     for (auto& x : run_.requests) {
       auto ended = x.ended < 0us ? run_.length : x.ended;
@@ -152,7 +151,7 @@ private:
       if (x.ended >= 0us)
         count(in_time ? good : bad, x.ended);
     }
-    out.line("asked", seconds_, asked);
+    out.line("sent", seconds_, asked);
     out.line("answered in time", seconds_, good);
     out.line("late or failed", seconds_, bad);
     return out.text();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double precision = 1e-7; ///< seconds
 
-/// A surge that begins or ends.
+/// The begin or the end of a surge.
 struct edge {
   double at = 0;
   double times = 1;
@@ -69,27 +69,28 @@ rate_shape::rate_shape(const workload_part& part, double end,
   }
 }
 
-double rate_shape::area_between(const piece& x, double from, double to) const {
+double rate_shape::area_between(const piece& part, double from,
+                                double to) const {
   if (cycle_.depth <= 0)
-    return x.factor * (to - from);
+    return part.factor * (to - from);
   auto pace = 2 * std::numbers::pi / to_seconds(cycle_.period);
   auto peak = to_seconds(cycle_.peak_at);
-  return x.factor
+  return part.factor
          * (to - from
             + cycle_.depth / pace
                 * (std::sin(pace * (to - peak))
                    - std::sin(pace * (from - peak))));
 }
 
-/// The real time at which `wanted` operational seconds of the piece are over;
-/// not before `from`.
-double rate_shape::find(const piece& x, double wanted, double from) const {
+/// The real time at which `wanted` operational seconds of the piece have
+/// passed; at least `from`.
+double rate_shape::find(const piece& part, double wanted, double from) const {
   if (cycle_.depth <= 0)
-    return std::min(x.end, x.begin + wanted / x.factor);
-  auto low = std::max(from, x.begin), high = x.end;
+    return std::min(part.end, part.begin + wanted / part.factor);
+  auto low = std::max(from, part.begin), high = part.end;
   while (high - low > precision) {
     auto middle = (low + high) / 2;
-    (area_between(x, x.begin, middle) < wanted ? low : high) = middle;
+    (area_between(part, part.begin, middle) < wanted ? low : high) = middle;
   }
   return (low + high) / 2;
 }

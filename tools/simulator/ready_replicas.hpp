@@ -12,29 +12,30 @@
 
 namespace millrace::simulator {
 
-/// Nodes with a ready replica of a model or of some of its layers: one that is
-/// loaded onto a device.
+/// Tracks the nodes that have a ready replica (loaded onto a device) of a model
+/// or of some of its layers.
 class ready_replicas : public watcher {
 public:
-  /// In order of their names.
-  std::vector<std::string> nodes_with(const place_in_use& x) const {
+  /// The nodes with a ready replica, sorted by name.
+  std::vector<std::string> nodes_with(const place_in_use& used) const {
     std::set<std::string> out;
     for (auto& [place, what] : replicas_)
-      if (what.model == x.model
-          && what.first_layer == x.first_layer.value_or(what.first_layer))
+      if (what.model == used.model
+          && what.first_layer == used.first_layer.value_or(what.first_layer))
         out.insert(std::get<0>(place));
     return {out.begin(), out.end()};
   }
 
-  void on_loaded(const device_name& where, const load_request& x, timestamp,
-                 const result<load_report>& how, timestamp) override {
+  void on_loaded(const device_name& where, const load_request& request,
+                 timestamp, const result<load_report>& how,
+                 timestamp) override {
     if (how)
-      replicas_[{where.node, where.device, x.instance}] = {x.content->info.name,
-                                                           x.first_layer};
+      replicas_[{where.node, where.device, request.instance}] = {
+        request.content->info.name, request.first_layer};
   }
-  void on_unloaded(const device_name& where, instance_id x,
+  void on_unloaded(const device_name& where, instance_id instance,
                    timestamp) override {
-    replicas_.erase({where.node, where.device, x});
+    replicas_.erase({where.node, where.device, instance});
   }
 
 private:

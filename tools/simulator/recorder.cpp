@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/recorder.hpp"
 
-#include "actors/local_messages.hpp"
+#include "actors/messages/contents.hpp"
 #include "runtime/text.hpp"
 
 #include <algorithm>
@@ -11,17 +11,17 @@
 
 namespace millrace::simulator {
 
-std::string outcome_of(const request_row& x) {
-  if (x.status)
-    return std::string{to_string(*x.status)};
-  return x.ended < microseconds{0} ? "(no answer)" : "(connection lost)";
+std::string outcome_of(const request_row& row) {
+  if (row.status)
+    return std::string{to_string(*row.status)};
+  return row.ended < microseconds{0} ? "(no answer)" : "(connection lost)";
 }
 
-uint32_t name_list::number_of(const std::string& x) {
+uint32_t name_list::number_of(const std::string& name) {
   auto [i, fresh] =
-    numbers_.try_emplace(x, static_cast<uint32_t>(names_.size()));
+    numbers_.try_emplace(name, static_cast<uint32_t>(names_.size()));
   if (fresh)
-    names_.push_back(x);
+    names_.push_back(name);
   return i->second;
 }
 
@@ -41,8 +41,8 @@ record recorder::take() {
   return std::move(record_);
 }
 
-/// Adds the replicas that were decided on and are not loaded when the run ends:
-/// their devices are reserved.
+/// Adds the replicas that were decided on and not loaded at the end of the run:
+/// these reserve their devices.
 void recorder::add_starting() {
   for (auto& [device, pending] : decided_)
     for (auto& x : pending) {
@@ -58,59 +58,60 @@ void recorder::add_starting() {
     }
 }
 
-void recorder::on_sent(const sent_request& x) {
+void recorder::on_sent(const sent_request& request) {
   request_row row;
-  row.part = x.part;
-  row.model = record_.names.number_of(x.model);
-  row.function = x.function;
-  row.sent = since_start(x.when);
+  row.part = request.part;
+  row.model = record_.names.number_of(request.model);
+  row.function = request.function;
+  row.sent = since_start(request.when);
   record_.requests.push_back(row);
 }
 
-void recorder::on_reply(const session&, uint64_t id, const infer_reply& x,
+void recorder::on_reply(const session&, uint64_t id, const infer_reply& reply,
                         timestamp when) {
   if (id == 0 || id > record_.requests.size())
     return;
   auto& row = record_.requests[id - 1];
   row.ended = since_start(when);
-  row.status = x.status;
-  row.queue = x.queue;
-  row.execute = x.execute;
-  row.gathered = x.gathered;
-  row.interference = x.interference;
-  row.batch = x.batch;
-  row.replica = record_.names.number_of(x.replica);
-  if (!x.model.empty())
-    row.model = record_.names.number_of(x.model);
+  row.status = reply.status;
+  row.queue = reply.queue;
+  row.execute = reply.execute;
+  row.gathered = reply.gathered;
+  row.interference = reply.interference;
+  row.batch = reply.batch;
+  row.replica = record_.names.number_of(reply.replica);
+  if (!reply.model.empty())
+    row.model = record_.names.number_of(reply.model);
 }
 
 void recorder::on_cut_short(uint64_t id, timestamp when) {
   record_.requests[id - 1].ended = since_start(when);
 }
 
-void recorder::on_executed(const executed_batch& x) {
+void recorder::on_executed(const executed_batch& batch) {
   batch_row row;
-  row.device = record_.names.number_of(to_string(x.where));
-  row.model = record_.names.number_of(x.model);
-  row.requests = static_cast<uint32_t>(x.requests.size());
-  row.lane = x.lane;
-  row.ok = x.ok;
+  row.device = record_.names.number_of(to_string(batch.where));
+  row.model = record_.names.number_of(batch.model);
+  row.requests = static_cast<uint32_t>(batch.requests.size());
+  row.lane = batch.lane;
+  row.ok = batch.ok;
   row.first = record_.batch_requests.size();
   record_.batch_requests.insert(record_.batch_requests.end(),
-                                x.requests.begin(), x.requests.end());
-  row.started = since_start(x.started);
-  row.ended = since_start(x.ended);
-  row.first_layer = x.first_layer;
-  row.last_layer = x.last_layer;
-  if (auto i =
-        copies_.find(to_string(x.where) + "#" + std::to_string(x.instance));
+                                batch.requests.begin(), batch.requests.end());
+  row.started = since_start(batch.started);
+  row.ended = since_start(batch.ended);
+  row.first_layer = batch.first_layer;
+  row.last_layer = batch.last_layer;
+  if (auto i = copies_.find(to_string(batch.where) + "#"
+                            + std::to_string(batch.instance));
       i != copies_.end())
     row.replica = i->second + 1;
-  follow(row, x.requests);
+  follow(row, batch.requests);
   record_.batches.push_back(row);
 }
 
-/// Finds the stage before by the requests, whatever the actors count.
+/// Finds the row of the stage before by the request ids, independently of the
+/// actors' batch numbers.
 void recorder::follow(batch_row& row, const std::vector<uint64_t>& requests) {
   auto before =
     requests.empty() ? last_batch_.end() : last_batch_.find(requests.front());
@@ -136,22 +137,23 @@ void recorder::on_object_sent(const std::string&, const std::string&,
   record_.store_bytes += bytes;
 }
 
-void recorder::on_loaded(const device_name& where, const load_request& x,
+void recorder::on_loaded(const device_name& where, const load_request& request,
                          timestamp begun, const result<load_report>& how,
                          timestamp when) {
   replica_row row;
   auto place = to_string(where);
   row.device = record_.names.number_of(place);
-  row.model = record_.names.number_of(x.content->info.name);
+  row.model = record_.names.number_of(request.content->info.name);
   row.begun = since_start(begun);
   std::string replica;
-  if (auto decision = take_decision(place, x.content->info.name)) {
+  if (auto decision = take_decision(place, request.content->info.name)) {
     row.decided = decision->at;
     replica = decision->replica;
   }
   if (how) {
     row.ready = since_start(when);
-    copies_[place + "#" + std::to_string(x.instance)] = record_.replicas.size();
+    copies_[place + "#" + std::to_string(request.instance)] =
+      record_.replicas.size();
     if (!replica.empty())
       loaded_[replica] = record_.replicas.size();
   } else {
@@ -160,9 +162,9 @@ void recorder::on_loaded(const device_name& where, const load_request& x,
   record_.replicas.push_back(row);
 }
 
-void recorder::on_unloaded(const device_name& where, instance_id x,
+void recorder::on_unloaded(const device_name& where, instance_id instance,
                            timestamp when) {
-  auto i = copies_.find(to_string(where) + "#" + std::to_string(x));
+  auto i = copies_.find(to_string(where) + "#" + std::to_string(instance));
   if (i == copies_.end())
     return;
   record_.replicas[i->second].ended = since_start(when);
@@ -204,7 +206,7 @@ void recorder::on_decision(std::string_view event, timestamp when) {
     {field("replica"), since_start(when), false});
 }
 
-/// For a replica that failed, or was evicted, before its load ended.
+/// For a replica that failed or was evicted before the end of its load.
 void recorder::forget_decision(std::string_view replica) {
   for (auto& [device, pending] : decided_)
     std::erase_if(pending, [&](auto& x) { return x.replica == replica; });
@@ -229,7 +231,8 @@ recorder::take_decision(const std::string& device, const std::string& model) {
   return out;
 }
 
-/// A replica tells where its bytes were and how long they took.
+/// The log event of a ready replica has its source and the duration of the
+/// fetch.
 void recorder::on_ready(std::string_view event) {
   auto i = loaded_.find(std::string{field_of(event, "replica")});
   if (i == loaded_.end())

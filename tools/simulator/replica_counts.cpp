@@ -12,7 +12,7 @@ namespace millrace::simulator {
 
 namespace {
 
-/// What changes at one moment for one model.
+/// Changes of a model's counts at one moment.
 struct change {
   int64_t reserved = 0;
   int64_t ready = 0;
@@ -21,7 +21,7 @@ struct change {
 
 using change_map = std::map<std::pair<microseconds, std::string>, change>;
 
-/// A decision of a scope counts more than the settings of a model.
+/// A scope's decision takes precedence over the model's settings.
 void add_wanted(const record& run, change_map& changes) {
   std::set<std::string> decided;
   for (auto& x : run.events) {

@@ -8,21 +8,20 @@
 
 namespace millrace::simulator {
 
-/// Replicas of a model from a moment on, until the model's next row.
+/// The replica counts of a model from a moment until the model's next row.
 struct replica_count {
   microseconds at{0}; ///< since the start of the workload
   std::string model;
-  /// By the last decision of its scope; until there is one, by its settings.
+  /// Set by the last decision of the model's scope, else by its settings.
   int64_t wanted = 0;
-  /// On a device, or decided on: from the decision, or else the begin of the
-  /// load, to the replica's end.
+  /// Replicas on a device or decided on: from the decision (without one, from
+  /// the begin of the load) to the end of the replica.
   int64_t reserved = 0;
   int64_t ready = 0; ///< loaded
 };
 
-/// A row for each moment at which a count of a model changed, in order of time
-/// and of the models' names. With models in parts, replicas of parts count as
-/// replicas.
+/// One row for each change of a model's counts, sorted by time and model name.
+/// Replicas of a stage count as replicas.
 std::vector<replica_count> replica_counts(const record& run);
 
 } // namespace millrace::simulator

@@ -15,11 +15,12 @@ namespace millrace::simulator {
 
 namespace {
 
-/// Executions of one request, and posts to a replica, that promises allow: not
-/// what the router says, which is what is checked.
+/// Limit for executions of a request and posts to replicas. Not read from the
+/// router, because the router is under test.
 constexpr size_t most_executions = 2;
 
-/// How long after its deadline a request is settled, whatever died (P1).
+/// How long after its deadline a request must be answered, whatever failed
+/// (P1).
 constexpr microseconds grace = 250ms;
 
 /// "request 17".
@@ -27,38 +28,38 @@ std::string named(uint64_t id) {
   return "request " + std::to_string(id);
 }
 
-/// An accepted request gets exactly one answer.
+/// I1: An accepted request gets exactly one answer.
 class one_answer : public invariant {
 public:
   explicit one_answer(const ledger& l) : invariant("I1"), ledger_(l) {}
 
-  void on_answered(const member& gateway, uint64_t id, const infer_reply& x,
+  void on_answered(const member& gateway, uint64_t id, const infer_reply& reply,
                    timestamp when) override {
     if (!answered_.insert(id).second)
       broken(when, gateway.name + " answers " + named(id) + " again, as "
-                     + std::string{to_string(x.status)});
+                     + std::string{to_string(reply.status)});
   }
-  void on_reply(const session&, uint64_t id, const infer_reply& x,
+  void on_reply(const session&, uint64_t id, const infer_reply& reply,
                 timestamp when) override {
     if (auto* r = ledger_.find(id); r != nullptr && r->answers > 1)
       broken(when, named(id) + " is answered again, as "
-                     + std::string{to_string(x.status)});
+                     + std::string{to_string(reply.status)});
   }
 
-  void at_end(simulation& x) override {
+  void at_end(simulation& run) override {
     for (auto& [id, r] : ledger_.requests())
       if (r.answers == 0 && !r.cut_short)
-        broken(x.inside().world().now(),
+        broken(run.inside().world().now(),
                named(id) + " to " + r.sent.gateway + " was never answered");
   }
 
 private:
   const ledger& ledger_;
-  std::set<uint64_t> answered_; ///< by their gateways
+  std::set<uint64_t> answered_; ///< answered by their gateways
 };
 
-/// Whether that model may answer a request: the one that was asked, or a
-/// variant of the application.
+/// Whether this model may answer the request: the requested model, or a variant
+/// of the requested application.
 bool is_asked(const sent_request& x, const std::string& model,
               const scenario& what) {
   if (!x.model.empty())
@@ -67,12 +68,13 @@ bool is_asked(const sent_request& x, const std::string& model,
   return i != what.bundles.end() && i->second.application == x.application;
 }
 
-/// "first", or "the application both".
+/// The target of a request: "first", or "the application both".
 std::string asked_by(const sent_request& x) {
   return x.model.empty() ? "the application " + x.application : x.model;
 }
 
-/// An answer goes to who asked, and is the answer to what was asked.
+/// I2: An answer goes to the client that sent the request, and is computed from
+/// the request's inputs.
 class right_answer : public invariant {
 public:
   right_answer(const ledger& l, const expectations& x)
@@ -80,7 +82,7 @@ public:
       ledger_(l),
       what_(x.what->spec) {}
 
-  void on_reply(const session& to, uint64_t id, const infer_reply& x,
+  void on_reply(const session& to, uint64_t id, const infer_reply& reply,
                 timestamp when) override {
     auto* r = ledger_.find(id);
     if (r == nullptr)
@@ -88,17 +90,18 @@ public:
     if (to != r->sent.from)
       broken(when, named(id) + " of " + r->sent.from.connection
                      + " is answered to " + to.connection);
-    if (x.status != ec::ok)
+    if (reply.status != ec::ok)
       return;
     uint64_t mark = 0;
-    if (!x.outputs.empty() && x.outputs[0].value.data.size() >= sizeof mark)
-      std::memcpy(&mark, x.outputs[0].value.data.data(), sizeof mark);
+    if (!reply.outputs.empty()
+        && reply.outputs[0].value.data.size() >= sizeof mark)
+      std::memcpy(&mark, reply.outputs[0].value.data.data(), sizeof mark);
     if (mark != id)
       broken(when,
              named(id) + " is answered with the result of " + named(mark));
-    if (!is_asked(r->sent, x.model, what_))
+    if (!is_asked(r->sent, reply.model, what_))
       broken(when, named(id) + " asked " + asked_by(r->sent)
-                     + " and is answered by " + x.model);
+                     + " and is answered by " + reply.model);
   }
 
 private:
@@ -106,27 +109,27 @@ private:
   const scenario& what_;
 };
 
-/// Nobody is answered who did not ask, or cannot hear; nobody is told of a
-/// cancellation who did not cancel.
+/// I3: A gateway answers only requests that it has read, over connections that
+/// exist; and only cancelled requests with status cancelled.
 class asked_for : public invariant {
 public:
   explicit asked_for(const ledger& l) : invariant("I3"), ledger_(l) {}
 
-  void on_answered(const member& gateway, uint64_t id, const infer_reply& x,
+  void on_answered(const member& gateway, uint64_t id, const infer_reply& reply,
                    timestamp when) override {
     auto* r = ledger_.find(id);
     if (r != nullptr && !r->read)
       broken(when, gateway.name + " answers " + named(id)
                      + ", which it has not read");
-    if (r != nullptr && !r->cancelled && x.status == ec::cancelled)
+    if (r != nullptr && !r->cancelled && reply.status == ec::cancelled)
       broken(when, gateway.name + " answers that " + named(id)
-                     + " was cancelled, which nobody did");
+                     + " was cancelled, without a cancel message");
   }
   void on_reply(const session&, uint64_t id, const infer_reply&,
                 timestamp when) override {
     auto* r = ledger_.find(id);
     if (r == nullptr)
-      broken(when, named(id) + " is answered, which nobody sent");
+      broken(when, named(id) + " is answered, but was never sent");
     else if (r->cut_short)
       broken(when, named(id) + " is answered on a broken connection");
   }
@@ -135,7 +138,8 @@ private:
   const ledger& ledger_;
 };
 
-/// Settled by the deadline; a success is never later than it.
+/// I4: A request is answered by its deadline plus a grace; a success never
+/// comes after the deadline.
 class in_time : public invariant {
 public:
   in_time(const ledger& l, const expectations& x)
@@ -143,7 +147,7 @@ public:
       ledger_(l),
       what_(*x.what) {}
 
-  void on_answered(const member& gateway, uint64_t id, const infer_reply& x,
+  void on_answered(const member& gateway, uint64_t id, const infer_reply& reply,
                    timestamp when) override {
     auto* r = ledger_.find(id);
     if (r == nullptr || !r->read)
@@ -152,9 +156,10 @@ public:
     if (due == far_future)
       due = *r->read + longest(r->sent);
     auto late = " " + format_duration(when - due) + " after its deadline";
-    if (x.status == ec::ok && when > due)
+    if (reply.status == ec::ok && when > due)
       broken(when, named(id) + " is a success" + late);
-    // It cannot settle what it has not read, nor anything while it sleeps.
+    // The grace starts when the gateway can act: after it has read the request,
+    // and while it is not paused.
     auto able = std::max({due, *r->read, woken_[gateway.name]});
     if (when > able + grace)
       broken(when, named(id) + " is settled" + late);
@@ -167,7 +172,7 @@ public:
   }
 
 private:
-  /// The deadline of the models that may answer.
+  /// The longest deadline of the models that may answer.
   microseconds longest(const sent_request& x) const {
     microseconds out{0};
     for (auto& m : what_.spec.models)
@@ -178,10 +183,11 @@ private:
 
   const ledger& ledger_;
   const loaded_scenario& what_;
-  std::map<std::string, timestamp> woken_; ///< last
+  std::map<std::string, timestamp> woken_; ///< when the gateway last continued
+                                           ///< from a pause
 };
 
-/// A request is executed twice at most.
+/// I5: A request is executed at most twice.
 class few_executions : public invariant {
 public:
   explicit few_executions(const ledger& l) : invariant("I5"), ledger_(l) {}
@@ -195,8 +201,8 @@ public:
                        + " to a replica for the " + std::to_string(r->posted)
                        + "rd time, to one on " + to.name);
   }
-  void on_given(const given_batch& x, timestamp when) override {
-    for (auto id : x.requests)
+  void on_given(const given_batch& batch, timestamp when) override {
+    for (auto id : batch.requests)
       if (auto* r = ledger_.find(id); r != nullptr)
         if (r->given > most_executions)
           broken(when, named(id) + " is executed for the "
@@ -207,7 +213,7 @@ private:
   const ledger& ledger_;
 };
 
-/// What is settled (cancelled, too late) is given to no replica any more.
+/// I6: A request that is settled (cancelled, too late) is given to no replica.
 class not_again : public invariant {
 public:
   explicit not_again(const ledger& l) : invariant("I6"), ledger_(l) {}
@@ -218,7 +224,7 @@ public:
       auto* r = ledger_.find(id);
       if (r == nullptr || r->sent.gateway != from.name)
         continue;
-      // At the very moment the one message may be before the other.
+      // Two messages at the same time may arrive in any order.
       if (r->cancelled && *r->cancelled < when)
         broken(when, named(id) + " was cancelled "
                        + format_duration(when - *r->cancelled)
@@ -234,20 +240,20 @@ private:
   const ledger& ledger_;
 };
 
-/// What is refused is not executed.
+/// I8: A refused request is not executed.
 class refused_is_refused : public invariant {
 public:
   explicit refused_is_refused(const ledger& l) : invariant("I8"), ledger_(l) {}
 
-  void on_answered(const member&, uint64_t id, const infer_reply& x,
+  void on_answered(const member&, uint64_t id, const infer_reply& reply,
                    timestamp when) override {
     auto* r = ledger_.find(id);
-    if (r != nullptr && refused(x.status) && r->posted > 0)
+    if (r != nullptr && refused(reply.status) && r->posted > 0)
       broken(when, named(id) + " was executed and is answered "
-                     + std::string{to_string(x.status)});
+                     + std::string{to_string(reply.status)});
   }
-  void on_given(const given_batch& x, timestamp when) override {
-    for (auto id : x.requests)
+  void on_given(const given_batch& batch, timestamp when) override {
+    for (auto id : batch.requests)
       if (auto* r = ledger_.find(id); r != nullptr)
         if (r->answers > 0 && refused(r->status))
           broken(when, named(id) + " was answered "
@@ -264,7 +270,7 @@ private:
   const ledger& ledger_;
 };
 
-/// Nobody's requests pile up: gateways, queues, batches and replicas hold what
+/// I13: Gateways, queues, batches and replicas hold at most as many requests as
 /// they may.
 class bounded : public invariant {
 public:
@@ -274,7 +280,7 @@ public:
       what_(*x.what) {}
 
   void on_read(const member& gateway, uint64_t id, timestamp when) override {
-    // What was read at this very moment may be about to be refused.
+    // Requests read at this very moment may still be refused.
     auto held = ledger_.held(gateway.name, when);
     auto most = what_.cluster.gateway.max_requests;
     if (held > most)
@@ -302,7 +308,7 @@ public:
     if (auto taken = body_of<batch_accepted>(what)) {
       if (what.head.to.find("/router/") != std::string::npos)
         move_on(to, what, taken->id, when);
-      return; // or a receipt, for the part before
+      return; // or a receipt for the stage before
     }
     auto& ids = ledger_.batch();
     if (ids.empty())
@@ -312,7 +318,8 @@ public:
     for (auto id : ids)
       if (auto* r = ledger_.find(id))
         rows += what_.spec.workload[r->sent.part].rows;
-    for (auto& m : what_.spec.models) // one request may be as large as it is
+    // A batch of a single request may exceed the limit of rows.
+    for (auto& m : what_.spec.models)
       if (first != nullptr && m.model == first->sent.model
           && rows > m.policy.batch && ids.size() > 1)
         broken(when, from.name + " sends a batch of " + std::to_string(rows)
@@ -326,7 +333,7 @@ public:
   void on_delivered(const member&, const member& to, const header& what,
                     timestamp) override {
     if (what.t == replica_ready::record_name())
-      given_[to.name].erase(what.from); // a new promise of room
+      given_[to.name].erase(what.from); // a new credit from the replica
     if (what.t == batch_done::record_name()
         || what.t == batch_not_found::record_name())
       take_back(to.name, what.from);
@@ -347,7 +354,7 @@ private:
       --n;
   }
 
-  /// A batch is with another replica, which says so to its router.
+  /// The replica of the next stage reports to the router that it has the batch.
   void move_on(const member& gateway, const wire_message& what, uint64_t id,
                timestamp when) {
     auto& at = at_[{what.head.to, id}];
@@ -356,7 +363,7 @@ private:
     give(gateway.name, at, when);
   }
 
-  /// As many as a replica promises to have room for: "NODE/replica/MODEL.1.1".
+  /// The sum of credits that a replica gives: "NODE/replica/MODEL.1.1".
   uint64_t most_at(const std::string& replica) const {
     uint64_t lanes = 0, out = 0;
     auto node = replica.substr(0, replica.find('/'));
@@ -372,13 +379,13 @@ private:
 
   const ledger& ledger_;
   const loaded_scenario& what_;
-  /// Batches, by gateway and replica.
+  /// Number of batches by gateway and replica.
   std::map<std::string, std::map<std::string, uint64_t>> given_;
-  /// Where batches are that pass through parts, by router and number.
+  /// The replica that has a batch of a model in stages, by router and number.
   std::map<std::pair<std::string, uint64_t>, std::string> at_;
 };
 
-/// A request is run by the model it asked.
+/// I15: A request is executed by the model that it requested.
 class right_model : public invariant {
 public:
   right_model(const ledger& l, const expectations& x)
@@ -386,12 +393,12 @@ public:
       ledger_(l),
       what_(x.what->spec) {}
 
-  void on_given(const given_batch& x, timestamp when) override {
-    for (auto id : x.requests) {
+  void on_given(const given_batch& batch, timestamp when) override {
+    for (auto id : batch.requests) {
       auto* r = ledger_.find(id);
-      if (r != nullptr && !is_asked(r->sent, x.model, what_))
+      if (r != nullptr && !is_asked(r->sent, batch.model, what_))
         broken(when, named(id) + " asked " + asked_by(r->sent)
-                       + " and is run by " + x.model);
+                       + " and is run by " + batch.model);
     }
   }
 
@@ -402,17 +409,17 @@ private:
 
 } // namespace
 
-void add_request_invariants(const ledger& l, const expectations& x,
+void add_request_invariants(const ledger& l, const expectations& expected,
                             invariant_list& out) {
   out.push_back(std::make_unique<one_answer>(l));
-  out.push_back(std::make_unique<right_answer>(l, x));
+  out.push_back(std::make_unique<right_answer>(l, expected));
   out.push_back(std::make_unique<asked_for>(l));
-  out.push_back(std::make_unique<in_time>(l, x));
+  out.push_back(std::make_unique<in_time>(l, expected));
   out.push_back(std::make_unique<few_executions>(l));
   out.push_back(std::make_unique<not_again>(l));
   out.push_back(std::make_unique<refused_is_refused>(l));
-  out.push_back(std::make_unique<bounded>(l, x));
-  out.push_back(std::make_unique<right_model>(l, x));
+  out.push_back(std::make_unique<bounded>(l, expected));
+  out.push_back(std::make_unique<right_model>(l, expected));
 }
 
 } // namespace millrace::simulator

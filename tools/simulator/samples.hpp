@@ -10,8 +10,8 @@ namespace millrace {
 /// Measured values and their quantiles.
 class samples {
 public:
-  void add(double x) {
-    values_.push_back(x);
+  void add(double value) {
+    values_.push_back(value);
     sorted_ = false;
   }
 
@@ -32,7 +32,7 @@ public:
                  / static_cast<double>(values_.size());
   }
 
-  /// All of them, the smallest first.
+  /// All samples in ascending order.
   const std::vector<double>& sorted() {
     if (!sorted_)
       std::sort(values_.begin(), values_.end());
@@ -40,10 +40,10 @@ public:
     return values_;
   }
 
-  /// The part of them up to x.
-  double part_up_to(double x) {
+  /// The share of samples up to limit.
+  double part_up_to(double limit) {
     auto& xs = sorted();
-    return static_cast<double>(std::upper_bound(xs.begin(), xs.end(), x)
+    return static_cast<double>(std::upper_bound(xs.begin(), xs.end(), limit)
                                - xs.begin())
            / static_cast<double>(std::max<size_t>(1, xs.size()));
   }

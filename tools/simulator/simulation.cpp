@@ -8,13 +8,13 @@ namespace millrace::simulator {
 
 namespace {
 
-/// How often progress is told of.
+/// Number of progress reports of a run.
 constexpr int progress_steps = 1000;
 
-/// Time for answers after the last deadline.
+/// Time to wait for answers after the last deadline.
 constexpr auto grace = 10min;
 
-/// The longest time a request of the scenario may take.
+/// The longest deadline of the scenario's models.
 microseconds longest_deadline(const loaded_scenario& what) {
   microseconds out{serving_policy{}.deadline};
   for (auto& part : what.spec.workload)
@@ -24,7 +24,7 @@ microseconds longest_deadline(const loaded_scenario& what) {
   return out;
 }
 
-/// What links carried between two moments.
+/// The bytes that each link carried between two moments.
 std::vector<link_use> difference(std::vector<link_use> later,
                                  const std::vector<link_use>& earlier) {
   for (size_t l = 0; l < earlier.size(); ++l) {
@@ -108,12 +108,12 @@ void simulation::run(const std::function<void(double)>& progress,
       progress(static_cast<double>(i) / progress_steps);
   }
   links_ = difference(cluster_->network().use(), before);
-  // What is still open is answered by its deadline, or never.
+  // Open requests are answered by their deadlines, or never.
   world.run_until(end + longest_deadline(what_) + grace,
                   [&] { return open_.empty() || over(); });
 }
 
-/// Something goes round in circles and waits for nothing.
+/// Whether too many messages are handled without time passing: a livelock.
 bool simulation::stands_still() {
   if (std::exchange(moment_, now()) != now())
     before_moment_ = world_->messages();
@@ -198,20 +198,21 @@ void simulation::cancel_some(const std::string& gateway, const session& from,
   });
 }
 
-void simulation::on_reply(const session& to, uint64_t id, const infer_reply& x,
-                          timestamp when) {
+void simulation::on_reply(const session& to, uint64_t id,
+                          const infer_reply& reply, timestamp when) {
   open_.erase(id);
-  broadcast::on_reply(to, id, x, when);
+  broadcast::on_reply(to, id, reply, when);
 }
 
 void simulation::on_operator_answer(const std::string&, uint64_t id,
-                                    const caf::message& x) {
+                                    const caf::message& content) {
   if (id == last_question_)
-    answer_ = x;
+    answer_ = content;
 }
 
-/// What an operator may not say, nor a controller that was replaced: were it
-/// heard, a model would be loaded that nobody asked for.
+/// Sends orders that only a controller may send: as an operator, and as a
+/// replaced controller. If a node obeyed, it would load a model that was never
+/// requested.
 void simulation::intrude() {
   world_->at(now() + 3s, [this] { intrude(); });
   if (what_.spec.bundles.empty())
@@ -228,7 +229,7 @@ void simulation::intrude() {
       auto& devices = what_.cluster.nodes.at(name).devices;
       order.what.device = devices.empty() ? "" : devices.front().id;
       x->bus()->operator_says(1, name + "/supervisor", order);
-      // And what a controller would have said that came before all others.
+      // The same order from a controller of an older epoch.
       order.epoch = order.sequence = 0;
       world_->soon(*x->process(), [bus = x->bus(), order, name = name] {
         if (auto to = bus->resolve("./supervisor"))
@@ -237,7 +238,8 @@ void simulation::intrude() {
     }
 }
 
-/// Models that nobody asks and that have no replicas: what changes is on disk.
+/// Registers or forgets a model without requests and replicas, so that only
+/// durable state changes.
 void simulation::register_something() {
   world_->at(now() + 500ms, [this] { register_something(); });
   model_settings x;
@@ -272,7 +274,7 @@ void simulation::on_node(const std::string& node, std::string_view what,
   broadcast::on_node(node, what, when);
   if (cluster_ == nullptr || cluster_->at(node).running())
     return;
-  // Its clients see their connections break, and know nothing more.
+  // Clients see only that their connections broke.
   std::vector<uint64_t> cut;
   for (auto& [id, gateway] : open_)
     if (*gateway == node)

@@ -15,7 +15,7 @@ double ms(microseconds x) {
   return 1e3 * to_seconds(x);
 }
 
-/// Multiples of the SLO for which goodput is given.
+/// Multiples of the SLO for which goodput is computed.
 constexpr std::array slo_times{std::pair{"1", 1.0}, std::pair{"1.5", 1.5},
                                std::pair{"2", 2.0}, std::pair{"3", 3.0}};
 
@@ -33,10 +33,10 @@ latency_summary summary_of(samples& latencies) {
   return out;
 }
 
-/// Adds requests up.
+/// Sums up requests.
 class tally {
 public:
-  /// `end`: of the run.
+  /// `end`: the end of the run.
   void add(const request_row& x, microseconds slo, microseconds end) {
     ++out_.requests;
     ++out_.statuses[outcome_of(x)];
@@ -77,7 +77,7 @@ private:
   double parts_of_batches_ = 0;
 };
 
-/// How long [from, to) lasts within the workload.
+/// The seconds of [from, to) within the workload.
 double within(microseconds from, microseconds to, microseconds length) {
   auto begin = std::clamp(from, microseconds{0}, length);
   auto end = std::clamp(to, microseconds{0}, length);
@@ -156,7 +156,7 @@ void add_devices(const loaded_scenario& what, const record& run,
     if (up != run.reserved.end())
       use.available_seconds += to_seconds(up->second);
     use.reserved_seconds += covered(replicas[device], run.length);
-    // Batches that overlap on one device make it no busier.
+    // Overlapping batches on a device are counted once.
     auto worked = covered(batches[device], run.length);
     use.busy_seconds += worked;
     busy += worked;
@@ -188,14 +188,14 @@ std::map<std::string, std::string> device_kinds(const loaded_scenario& what) {
 }
 
 microseconds slo_of(const loaded_scenario& what, const record& run,
-                    const request_row& x) {
-  auto& part = what.spec.workload[x.part];
+                    const request_row& row) {
+  auto& part = what.spec.workload[row.part];
   if (part.slo > 0us)
     return part.slo;
   if (part.deadline > 0us)
     return part.deadline;
   for (auto& m : what.spec.models)
-    if (m.model == run.names[x.model])
+    if (m.model == run.names[row.model])
       return m.policy.deadline;
   return serving_policy{}.deadline;
 }

@@ -12,7 +12,7 @@ namespace millrace::simulator {
 
 namespace {
 
-/// A file that is written and found to be written.
+/// Writes a file and checks that it was written.
 template <class F>
 result<void> write_file(const std::string& path, F f) {
   std::ofstream out{path};
@@ -25,7 +25,7 @@ result<void> write_file(const std::string& path, F f) {
   return {};
 }
 
-/// As RFC 4180 has it.
+/// Quotes a text as in RFC 4180.
 std::string quoted(const std::string& x) {
   if (x.find_first_of(",\"\n") == std::string::npos)
     return x;
@@ -35,7 +35,7 @@ std::string quoted(const std::string& x) {
   return out + "\"";
 }
 
-/// Nothing where there is no such point in time.
+/// Empty without a time.
 std::string time_or_none(std::optional<microseconds> x) {
   return x ? std::to_string(x->count()) : "";
 }

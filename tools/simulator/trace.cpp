@@ -34,8 +34,8 @@ void write_requests(const record& run, size_t most, trace_file& out) {
     out.name_thread(clients_pid, t, "open " + std::to_string(t));
 }
 
-/// When the last of the first so many requests is over; all of them, or none:
-/// never.
+/// The end of the last of the first `most` requests; never if `most` is 0 or
+/// includes all requests.
 microseconds end_of_first(const record& run, size_t most) {
   if (most == 0 || most >= run.requests.size())
     return microseconds::max();
@@ -47,7 +47,7 @@ microseconds end_of_first(const record& run, size_t most) {
   return out;
 }
 
-/// By request, the batch its answer is from: of several that ran it, the last.
+/// The last batch of each request, which computed its answer.
 std::vector<const batch_row*> last_batches(const record& run, size_t most) {
   std::vector<const batch_row*> out(std::min(most, run.requests.size()) + 1);
   for (auto& x : run.batches)

@@ -10,17 +10,18 @@ namespace millrace::simulator {
 
 namespace {
 
-/// When all is well again each controller knows who has what, and nothing else.
+/// I20: After all faults each controller's directory lists exactly the contents
+/// that each host has.
 class directory_agrees : public invariant {
 public:
   explicit directory_agrees(const expectations& x)
     : invariant("I20"),
       what_(*x.what) {}
 
-  void at_end(simulation& x) override {
+  void at_end(simulation& run) override {
     std::map<std::string, std::set<std::string>> has; // by node: contents
-    for (auto& [name, node] : x.inside().nodes())
-      if (auto there = x.ask<cache_status>(name, "cache", get_cache{}))
+    for (auto& [name, node] : run.inside().nodes())
+      if (auto there = run.ask<cache_status>(name, "cache", get_cache{}))
         for (auto& y : there->bundles)
           if (y.state != cache_place::arriving && y.state != cache_place::broken
               && !y.content.empty())
@@ -29,13 +30,13 @@ public:
       auto& roles = config.roles;
       if (std::count(roles.begin(), roles.end(), node_role::controller) == 0)
         continue;
-      auto list = x.ask<chain_list>(name, "chains", get_chains{});
+      auto list = run.ask<chain_list>(name, "chains", get_chains{});
       std::map<std::string, std::set<std::string>> said;
       if (list)
         for (auto& y : list->copies)
           for (auto& node : y.hosts)
             said[node].insert(y.content);
-      compare(name, has, said, x.inside().world().now());
+      compare(name, has, said, run.inside().world().now());
     }
   }
 
@@ -49,28 +50,29 @@ private:
     };
     for (auto& [node, contents] : has)
       if (said[node] != contents)
-        broken(now, controller + " says that " + node + " has ["
+        broken(now, controller + " lists that " + node + " has ["
                       + show(said[node]) + "], it has [" + show(contents)
                       + "]");
     for (auto& [node, contents] : said)
       if (!contents.empty() && !has.contains(node)
           && !node.starts_with(store_prefix))
-        broken(now, controller + " says that " + node + " has ["
+        broken(now, controller + " lists that " + node + " has ["
                       + show(contents) + "], it has nothing");
   }
 
   const loaded_scenario& what_;
 };
 
-/// When all is well again each cache knows how many use what it has in memory.
+/// I12: After all faults each cache counts at least the replicas that use a
+/// content in memory.
 class in_use : public invariant {
 public:
   in_use() : invariant("I12") {}
 
-  void at_end(simulation& x) override {
-    for (auto& [name, node] : x.inside().nodes()) {
-      auto status = x.ask<node_status>(name, "supervisor", get_status{});
-      auto there = x.ask<cache_status>(name, "cache", get_cache{});
+  void at_end(simulation& run) override {
+    for (auto& [name, node] : run.inside().nodes()) {
+      auto status = run.ask<node_status>(name, "supervisor", get_status{});
+      auto there = run.ask<cache_status>(name, "cache", get_cache{});
       if (!status || !there)
         continue;
       std::map<std::string, uint64_t> loaded; // replicas, by content
@@ -78,9 +80,9 @@ public:
         loaded[r.what.content] += r.state == replica_condition::ready;
       for (auto& y : there->bundles)
         if (is_in_memory(y.state) && y.users < loaded[y.content])
-          broken(x.inside().world().now(),
-                 name + "'s cache knows of " + std::to_string(y.users)
-                   + " that use " + y.content.substr(0, 8) + ", there are "
+          broken(run.inside().world().now(),
+                 name + "'s cache counts " + std::to_string(y.users)
+                   + " users of " + y.content.substr(0, 8) + ", there are "
                    + std::to_string(loaded[y.content]));
     }
   }
@@ -93,8 +95,9 @@ private:
 
 } // namespace
 
-void add_transfer_invariants(const expectations& x, invariant_list& out) {
-  out.push_back(std::make_unique<directory_agrees>(x));
+void add_transfer_invariants(const expectations& expected,
+                             invariant_list& out) {
+  out.push_back(std::make_unique<directory_agrees>(expected));
   out.push_back(std::make_unique<in_use>());
 }
 

@@ -15,39 +15,39 @@ namespace millrace::simulator {
 /// A request as its client sent it.
 struct sent_request {
   uint64_t id = 0;
-  uint32_t part = 0;     ///< of the workload
-  uint32_t function = 0; ///< with arrivals of functions
+  uint32_t part = 0;     ///< index of the workload's part
+  uint32_t function = 0; ///< for arrivals of kind functions
   session from;
-  std::string gateway; ///< empty: none was there
-  std::string model;   ///< empty: any of an application
+  std::string gateway; ///< empty: no gateway existed
+  std::string model;   ///< empty: any model of an application
   std::string application;
-  uint64_t bytes = 0; ///< of its inputs
+  uint64_t bytes = 0; ///< of the inputs
   timestamp when;
-  timestamp due; ///< far_future: the model's deadline
+  timestamp due; ///< far_future: use the model's deadline
 };
 
-/// Where a device is.
+/// A device and its node.
 struct device_name {
   const std::string& node;
   const std::string& device;
 };
 
 /// "NODE/DEVICE".
-inline std::string to_string(const device_name& x) {
-  return x.node + "/" + x.device;
+inline std::string to_string(const device_name& device) {
+  return device.node + "/" + device.device;
 }
 
-/// A batch that a device was given: how it ends is not known yet.
+/// A batch that was given to a device and has not ended.
 struct given_batch {
   device_name where;
   const std::string& model;
   const std::vector<uint64_t>& requests; ///< their ids
-  bool begins; ///< on the model's first layer: the others are run behind it
+  bool begins; ///< with the first layer; other layers run in later stages
   instance_id instance = 0;               ///< of the replica
   size_t first_layer = 0, last_layer = 0; ///< of the replica; one past the last
 };
 
-/// One that it has run, for better or worse.
+/// A batch that a device has run, successfully or not.
 struct executed_batch : given_batch {
   uint32_t lane;
   timestamp started;
@@ -55,36 +55,36 @@ struct executed_batch : given_batch {
   bool ok;
 };
 
-/// A row of a node's durable facts; of no value: deleted.
+/// A row of a node's durable state; without a value: deleted.
 struct stored_fact {
   const std::string& node;
   const std::string& table;
   const stored_row& row;
 };
 
-/// What happens to it.
+/// An event of a row.
 enum class store_event : uint8_t {
-  asked,   ///< an actor wants it written
-  told,    ///< the store says that it is on disk
-  refused, ///< or that it is not: another came first, it is too large
-  unsure,  ///< or that the disk failed
+  asked,   ///< an actor requested the write
+  told,    ///< the store reported that the row is on disk
+  refused, ///< the store refused the row: outdated, or too large
+  unsure,  ///< the disk failed; the row may be on disk or not
 };
 
-/// Sees what happens in a simulated cluster, in order: what records, and what
-/// checks that promises hold. All points in time are the world's.
+/// Receives the events of a simulated cluster in order, for recorders and
+/// invariants. All times are the world's.
 class watcher : public simulated_outside {
 public:
   // -- clients, beside simulated_outside's answers ----------------------------
 
   virtual void on_sent(const sent_request&) {}
-  /// The client does not want the answer any more.
+  /// The client cancelled the request.
   virtual void on_cancelled(uint64_t /*id*/, timestamp /*when*/) {}
-  /// The connection to the request's gateway broke: no answer can come.
+  /// The connection to the request's gateway broke; no answer can arrive.
   virtual void on_cut_short(uint64_t /*id*/, timestamp /*when*/) {}
 
   // -- nodes and devices ------------------------------------------------------
 
-  /// A node's process was started, ended, paused or went on.
+  /// A node's process was started, ended, paused or resumed.
   virtual void on_node(const std::string& /*node*/, std::string_view /*what*/,
                        timestamp /*when*/) {}
   /// A machine of a pool was `requested`, told to drain (`draining`) or
@@ -92,11 +92,11 @@ public:
   /// (`in_use`) or lost its last one (`idle`).
   virtual void on_machine(const std::string& /*machine*/,
                           std::string_view /*what*/, timestamp /*when*/) {}
-  /// The object store begins to send a part of a file to a host.
+  /// The object store began to send a part of a file to a host.
   virtual void on_object_sent(const std::string& /*node*/,
                               const std::string& /*path*/, uint64_t /*bytes*/) {
   }
-  /// A device was told to load a model: from now on it needs the room.
+  /// A device began to load a model, and needs the memory from now on.
   virtual void on_load_begun(const device_name&, const load_request&,
                              timestamp /*when*/) {}
   virtual void on_loaded(const device_name&, const load_request&,
@@ -106,28 +106,28 @@ public:
                            timestamp /*when*/) {}
   virtual void on_given(const given_batch&, timestamp /*when*/) {}
   virtual void on_executed(const executed_batch&) {}
-  /// It could not begin with that batch: as if it had not been given.
+  /// The device could not begin the batch: as if it had not been given.
   virtual void on_returned(const given_batch&, timestamp /*when*/) {}
 
   // -- durable facts ---------------------------------------------------------
 
   virtual void on_store(const stored_fact&, store_event) {}
-  /// What a node finds on its disk as it starts.
+  /// The rows that a node finds on its disk at its start.
   virtual void on_recovered(const std::string& /*node*/, const fact_tables&,
                             timestamp /*when*/) {}
 
   // -- the run ----------------------------------------------------------------
 
-  /// So many messages at one moment: time stands still.
+  /// A livelock: too many messages were handled at one moment.
   virtual void on_stuck(uint64_t /*messages*/, timestamp /*when*/) {}
   virtual void on_log(log_level, std::string_view /*line*/,
                       timestamp /*when*/) {}
 };
 
-/// Tells several watchers, one after the other.
+/// Forwards events to several watchers in order.
 class broadcast : public watcher {
 public:
-  void add(watcher& x) { all_.push_back(&x); }
+  void add(watcher& added) { all_.push_back(&added); }
   void clear() { all_.clear(); }
 
   void on_read(const member& gateway, uint64_t id, timestamp when) override {
@@ -137,17 +137,17 @@ public:
                       timestamp when) override {
     tell(&watcher::on_cancel_read, gateway, id, when);
   }
-  void on_answered(const member& gateway, uint64_t id, const infer_reply& x,
+  void on_answered(const member& gateway, uint64_t id, const infer_reply& reply,
                    timestamp when) override {
-    tell(&watcher::on_answered, gateway, id, x, when);
+    tell(&watcher::on_answered, gateway, id, reply, when);
   }
-  void on_reply(const session& to, uint64_t id, const infer_reply& x,
+  void on_reply(const session& to, uint64_t id, const infer_reply& reply,
                 timestamp when) override {
-    tell(&watcher::on_reply, to, id, x, when);
+    tell(&watcher::on_reply, to, id, reply, when);
   }
   void on_operator_answer(const std::string& node, uint64_t id,
-                          const caf::message& x) override {
-    tell(&watcher::on_operator_answer, node, id, x);
+                          const caf::message& content) override {
+    tell(&watcher::on_operator_answer, node, id, content);
   }
   void on_link(const member& who, const member& whom, bool up) override {
     tell(&watcher::on_link, who, whom, up);
@@ -160,7 +160,9 @@ public:
                     timestamp when) override {
     tell(&watcher::on_delivered, from, to, what, when);
   }
-  void on_sent(const sent_request& x) override { tell(&watcher::on_sent, x); }
+  void on_sent(const sent_request& request) override {
+    tell(&watcher::on_sent, request);
+  }
   void on_cancelled(uint64_t id, timestamp when) override {
     tell(&watcher::on_cancelled, id, when);
   }
@@ -179,34 +181,34 @@ public:
                       uint64_t bytes) override {
     tell(&watcher::on_object_sent, node, path, bytes);
   }
-  void on_load_begun(const device_name& where, const load_request& x,
+  void on_load_begun(const device_name& where, const load_request& request,
                      timestamp when) override {
-    tell(&watcher::on_load_begun, where, x, when);
+    tell(&watcher::on_load_begun, where, request, when);
   }
-  void on_loaded(const device_name& where, const load_request& x,
+  void on_loaded(const device_name& where, const load_request& request,
                  timestamp begun, const result<load_report>& how,
                  timestamp when) override {
-    tell(&watcher::on_loaded, where, x, begun, how, when);
+    tell(&watcher::on_loaded, where, request, begun, how, when);
   }
-  void on_unloaded(const device_name& where, instance_id x,
+  void on_unloaded(const device_name& where, instance_id instance,
                    timestamp when) override {
-    tell(&watcher::on_unloaded, where, x, when);
+    tell(&watcher::on_unloaded, where, instance, when);
   }
-  void on_given(const given_batch& x, timestamp when) override {
-    tell(&watcher::on_given, x, when);
+  void on_given(const given_batch& batch, timestamp when) override {
+    tell(&watcher::on_given, batch, when);
   }
-  void on_returned(const given_batch& x, timestamp when) override {
-    tell(&watcher::on_returned, x, when);
+  void on_returned(const given_batch& batch, timestamp when) override {
+    tell(&watcher::on_returned, batch, when);
   }
-  void on_executed(const executed_batch& x) override {
-    tell(&watcher::on_executed, x);
+  void on_executed(const executed_batch& batch) override {
+    tell(&watcher::on_executed, batch);
   }
-  void on_store(const stored_fact& x, store_event what) override {
-    tell(&watcher::on_store, x, what);
+  void on_store(const stored_fact& stored, store_event what) override {
+    tell(&watcher::on_store, stored, what);
   }
-  void on_recovered(const std::string& node, const fact_tables& x,
+  void on_recovered(const std::string& node, const fact_tables& tables,
                     timestamp when) override {
-    tell(&watcher::on_recovered, node, x, when);
+    tell(&watcher::on_recovered, node, tables, when);
   }
   void on_stuck(uint64_t messages, timestamp when) override {
     tell(&watcher::on_stuck, messages, when);

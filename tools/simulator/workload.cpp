@@ -40,15 +40,15 @@ result<workload> workload::make(const loaded_scenario& what, uint64_t seed) {
   return out;
 }
 
-const std::string& workload::choose_model(const request& x) {
-  auto& p = part(x);
-  auto& s = streams_[x.part];
+const std::string& workload::choose_model(const request& next) {
+  auto& p = part(next);
+  auto& s = streams_[next.part];
   if (p.mix.empty())
     return p.model;
-  // A function keeps its model.
+  // All requests of a function use the same model.
   auto at =
     p.arrivals == arrival_process::functions
-      ? s.random.fork("function " + std::to_string(x.function)).uniform()
+      ? s.random.fork("function " + std::to_string(next.function)).uniform()
       : s.random.uniform();
   at *= s.total_weight;
   auto chosen = p.mix.begin();
@@ -60,9 +60,9 @@ const std::string& workload::choose_model(const request& x) {
   return chosen->first;
 }
 
-infer workload::make_request(const request& x, const std::string& model,
+infer workload::make_request(const request& next, const std::string& model,
                              uint64_t id) {
-  auto& p = part(x);
+  auto& p = part(next);
   infer out;
   out.model = model;
   out.application = p.application;
@@ -84,7 +84,7 @@ infer workload::make_request(const request& x, const std::string& model,
     return shared_bytes::copy_of(y);
   };
   if (known == bundles.end())
-    return add(1, marked(rows)), out; // somebody will say that there is none
+    return add(1, marked(rows)), out; // the gateway refuses the unknown model
   auto row = known->second.input.value;
   if (!is_tagged(known->second))
     return add(row, marked(rows * row)), out;

@@ -11,9 +11,9 @@
 
 namespace millrace {
 
-/// Writes events of Chrome's trace format, which https://ui.perfetto.dev shows:
-/// times in microseconds, tracks by process and thread number. A text is
-/// written with its quotes and control characters replaced.
+/// Writes events in Chrome's trace format, for https://ui.perfetto.dev: times
+/// in microseconds, tracks by process and thread number. Quotes and control
+/// characters in texts are replaced.
 class trace_file {
 public:
   explicit trace_file(std::ostream& out);
@@ -22,11 +22,11 @@ public:
   void name_process(size_t pid, const std::string& name);
   void name_thread(size_t pid, size_t tid, const std::string& name);
 
-  /// `args` are JSON members, or nothing.
+  /// `args`: JSON members, or empty.
   void slice(size_t pid, size_t tid, const std::string& name, microseconds from,
              microseconds to, const std::string& args = {});
 
-  /// An arrow from slice to slice: where it begins, passes and ends.
+  /// An arrow between slices: its begin, an intermediate slice, its end.
   enum class arrow : char { begins = 's', passes = 't', ends = 'f' };
   void flow(arrow what, size_t pid, size_t tid, uint64_t id, microseconds at);
 
@@ -45,8 +45,8 @@ private:
 /// "KEY":"TEXT", a member of args.
 std::string trace_member(const std::string& key, const std::string& text);
 
-/// Tracks for things that overlap: each takes the first that is free. Asked in
-/// order of `from`.
+/// Assigns overlapping intervals to tracks: each interval takes the first free
+/// track. To be called in order of `from`.
 class trace_rows {
 public:
   size_t take(microseconds from, microseconds to);

@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// \file
+/// Problem: bundles are too large for messages between actors, and many hosts
+/// need the same one at the same time.
+///
+/// Approach: a content is split into a head and chunks, each verified by its
+/// hash. A host serves the chunks that it has while it still fetches others, so
+/// that hosts form a chain.
+///
+/// Callers: the relay calls bulk_port, from any thread. Its implementations run
+/// a bulk_engine, zmq_bulk on a thread of its own, simulated_bulk in the node's
+/// process. engine.hpp has the states. All callbacks come from there.
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,83 +23,87 @@
 
 namespace millrace {
 
-/// Something that travels: a head, and a file in chunks that are there or will
-/// be. Any thread.
+/// A transferable content: a head, and a file of chunks that are present or
+/// will arrive. Any thread.
 class bulk_content {
 public:
   virtual ~bulk_content() = default;
 
-  /// Pieces that are there from the start.
+  /// Pieces of the head, present from the start.
   virtual std::vector<shared_bytes> head() const = 0;
 
   virtual size_t chunks() const = 0;
   virtual bool has(size_t chunk) const = 0;
 
-  /// Of one that is there. Errors: bad_config when it is not as it was; then
-  /// nothing of it is to be given any more.
+  /// Reads a chunk that is present. Errors: bad_config if it has changed on
+  /// disk; the content must not be served any longer then.
   virtual result<shared_bytes> chunk(size_t chunk) = 0;
 
-  /// Takes one that came. Errors: bad_config when it is not the right one.
+  /// Stores a received chunk. Errors: bad_config if its hash is wrong.
   virtual result<void> put(size_t chunk, const shared_bytes& content) = 0;
 
-  /// Calls back when it is there, or never will be.
+  /// Calls back when the chunk is present, or can never arrive.
   virtual void when(size_t chunk,
                     std::function<void(const result<void>&)> then) = 0;
 };
 
-/// A host that has some of a content, or is getting it.
+/// A source of a content: a host that has a part of it or is fetching it, or an
+/// object store.
 struct bulk_source {
   std::string node;
-  std::string address;           ///< of its bulk endpoint
-  std::string token;             ///< by which it gives that content
-  std::vector<chunk_range> only; ///< what it has; empty: all
+  std::string address; ///< of its bulk endpoint
+  std::string token;   ///< that the source accepts for this content
+  /// Chunks that it has or will have; empty: all.
+  std::vector<chunk_range> only;
   friend bool operator==(const bulk_source&, const bulk_source&) = default;
 };
 
-/// What somebody wants to have here.
+/// A content to fetch to this host.
 struct bulk_order {
   std::string content;
   transfer_rank rank = transfer_rank::start;
-  /// Some of it that is here; null: nothing is.
+  /// The part that this host already has; null: none.
   std::shared_ptr<bulk_content> known;
-  /// Else makes it of its head. Errors: bad_config for what is not it.
+  /// With `known` null: makes the content from its head. Errors: bad_config if
+  /// the head does not match.
   std::function<result<std::shared_ptr<bulk_content>>(
     const std::vector<shared_bytes>& head)>
     begin;
-  /// The chunks it wants, in their order.
+  /// The chunks to fetch, in the order of need.
   std::function<std::vector<chunk_range>(const bulk_content&)> wanted;
-  /// Something of it came, so many chunks are missing yet; called now and then,
-  /// and with 0 once.
+  /// Progress: the number of missing chunks. Called now and then, and once with
+  /// 0.
   std::function<void(size_t missing)> got;
-  /// Nothing more comes from there: another source has to be found.
+  /// A source is lost for this content; the owner must name another.
   std::function<void(const std::string& node, const error& why)> lost;
 };
 
-/// How hosts give each other what is too large for messages. Any thread;
-/// calls back on its own.
+/// Transfers contents that are too large for messages between hosts. Any
+/// thread; calls back on a thread of its own.
 class bulk_port {
 public:
   virtual ~bulk_port() = default;
 
-  /// Where other hosts connect; empty before there is any.
+  /// Address for other hosts; empty before the endpoint is open.
   virtual std::string address() const = 0;
 
-  /// Gives of it, to whoever says the token, what is there or comes. Null: it
-  /// is not known yet what that will be, and who asks waits until it is.
+  /// Serves a content to every host that presents the token: chunks that are
+  /// present, and later ones when they arrive. Null: the content is announced
+  /// but not known yet, and requests wait for it.
   virtual void offer(const std::string& content, const std::string& token,
-                     std::shared_ptr<bulk_content> x) = 0;
+                     std::shared_ptr<bulk_content> body) = 0;
   virtual void withdraw(const std::string& content) = 0;
 
-  /// Gets what is wanted from the sources that are named next.
-  virtual void pull(bulk_order x) = 0;
+  /// Fetches a content from the sources named by pull_from.
+  virtual void pull(bulk_order order) = 0;
   virtual void pull_from(const std::string& content,
                          std::vector<bulk_source> sources) = 0;
   virtual void stop(const std::string& content) = 0;
 
-  /// Gives and gets nothing, as at first.
+  /// Ends all offers and pulls.
   virtual void clear() = 0;
 
-  /// A node is gone: it is given nothing more, and asked for nothing.
+  /// A node is gone: ends all transfers with it.
   virtual void forget(const std::string& node) = 0;
 };
 

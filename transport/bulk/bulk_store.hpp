@@ -9,27 +9,27 @@
 
 namespace millrace {
 
-/// A source that is no host, but keeps contents for all of them. It gives what
-/// a host does: a head, then chunks (see bulk.hpp). Any thread may ask; calls
-/// back on a thread of its own.
+/// A source that is not a host and has contents for all hosts. It serves a head
+/// and chunks as a host does (see bulk.hpp). Any thread may call; the store
+/// calls back on a thread of its own.
 class bulk_store {
 public:
   virtual ~bulk_store() = default;
 
-  /// How much may be asked of it at a time.
+  /// Concurrent requests per host, at most.
   virtual size_t parallel() const = 0;
 
-  /// A content, and the folder of the store that it is in.
+  /// A content, and its folder in the store.
   struct place {
     std::string content;
     std::string folder;
   };
 
   using pieces = std::function<void(result<std::vector<shared_bytes>>)>;
-  virtual void give_head(place x, pieces done) = 0;
+  virtual void give_head(place where, pieces done) = 0;
 
   using bytes = std::function<void(result<shared_bytes>)>;
-  virtual void give_chunk(place x, uint64_t chunk, bytes done) = 0;
+  virtual void give_chunk(place where, uint64_t chunk, bytes done) = 0;
 };
 
 } // namespace millrace

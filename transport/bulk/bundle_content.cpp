@@ -53,13 +53,13 @@ private:
 } // namespace
 
 result<std::shared_ptr<bulk_content>>
-make_bulk_content(std::shared_ptr<const bundle> x,
+make_bulk_content(std::shared_ptr<const bundle> opened,
                   std::function<void(const error&)> tell_broken) {
-  auto pieces = travelling::pieces_of(*x);
+  auto pieces = travelling::pieces_of(*opened);
   if (!pieces)
     return pieces.failure();
   return std::shared_ptr<bulk_content>{std::make_shared<bundle_content>(
-    std::move(x), std::move(*pieces), std::move(tell_broken))};
+    std::move(opened), std::move(*pieces), std::move(tell_broken))};
 }
 
 } // namespace millrace

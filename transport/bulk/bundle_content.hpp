@@ -6,13 +6,13 @@
 
 namespace millrace {
 
-/// A bundle as something that travels; its pieces are taken when this is made.
-/// Where it is used as it lies on the disk each chunk is verified once more
-/// before it is given; should one be wrong the bundle is given up, and
-/// `tell_broken` is called, on any thread. Errors: bad_request of one that
-/// cannot travel.
+/// A bundle as a transferable content; the pieces of its head are read here. A
+/// chunk that is read from the disk is verified again before it is served.
+/// After a wrong chunk the content serves nothing more, and `tell_broken` is
+/// called, on any thread. Errors: bad_request for a bundle that cannot be
+/// transferred.
 result<std::shared_ptr<bulk_content>>
-make_bulk_content(std::shared_ptr<const bundle> x,
+make_bulk_content(std::shared_ptr<const bundle> opened,
                   std::function<void(const error&)> tell_broken);
 
 } // namespace millrace

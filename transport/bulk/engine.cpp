@@ -7,13 +7,13 @@ namespace millrace {
 
 namespace {
 
-/// Between two words on how far a pull is.
+/// Interval between progress reports of a pull.
 constexpr auto tell_again = 100ms;
 
-constexpr auto too_many = "too many chunks were asked for at once";
+constexpr auto too_many = "too many chunks were requested at once";
 
-/// Whether two secrets are the same, in a time that says nothing of where they
-/// differ.
+/// Compares two secrets in a time that does not depend on the position of a
+/// difference.
 bool is_same(const std::string& x, const std::string& y) {
   if (x.size() != y.size())
     return false;
@@ -28,8 +28,8 @@ bool is_same(const std::string& x, const std::string& y) {
 // -- giving -------------------------------------------------------------------
 
 void bulk_engine::offer(const std::string& content, const std::string& token,
-                        std::shared_ptr<bulk_content> x, timestamp now) {
-  auto before = std::exchange(offers_[content], {token, std::move(x)});
+                        std::shared_ptr<bulk_content> body, timestamp now) {
+  auto before = std::exchange(offers_[content], {token, std::move(body)});
   for (auto& [link, ask] : before.asked)
     on_ask(link, ask, now);
 }
@@ -40,31 +40,32 @@ void bulk_engine::withdraw(const std::string& content) {
     for (auto& [link, ask] : offer.mapped().asked)
       links.insert(link);
   for (auto& link : links)
-    carrier_.refuse(link, {content, "it is not kept here any more"});
+    carrier_.refuse(link, {content, "the content is no longer offered"});
 }
 
-void bulk_engine::on_ask(const std::string& link, const bulk_ask& x,
+void bulk_engine::on_ask(const std::string& link, const bulk_ask& request,
                          timestamp now) {
   auto refuse = [&](const char* why) {
-    carrier_.refuse(link, {x.content, why});
+    carrier_.refuse(link, {request.content, why});
   };
-  auto i = offers_.find(x.content);
-  if (i == offers_.end() || !is_same(i->second.token, x.token))
-    return refuse("there is no such content here for who says that token");
+  auto i = offers_.find(request.content);
+  if (i == offers_.end() || !is_same(i->second.token, request.token))
+    return refuse("no content is offered under that id and token");
   if (!i->second.content)
-    return hold(i->second, link, x);
+    return hold(i->second, link, request);
   auto& content = *i->second.content;
-  if (x.head)
-    return carrier_.give_head(link, {x.content}, content.head());
-  if (x.chunk >= content.chunks())
-    return refuse("it has not so many chunks");
-  serve_queue::chunk_id what{x.content, x.chunk};
-  auto there = content.has(x.chunk);
-  if (!serving_.ask(link, what, x.rank, there))
+  if (request.head)
+    return carrier_.give_head(link, {request.content}, content.head());
+  if (request.chunk >= content.chunks())
+    return refuse("the chunk number is beyond the last chunk");
+  serve_queue::chunk_id what{request.content, request.chunk};
+  auto there = content.has(request.chunk);
+  if (!serving_.ask(link, what, request.rank, there))
     return refuse(too_many);
-  if (!there && i->second.awaited.insert(x.chunk).second)
-    content.when(x.chunk, [this, what, of = std::weak_ptr{i->second.content},
-                           post = carrier_.to_thread()](auto& came) {
+  if (!there && i->second.awaited.insert(request.chunk).second)
+    content.when(request.chunk, [this, what,
+                                 of = std::weak_ptr{i->second.content},
+                                 post = carrier_.to_thread()](auto& came) {
       if (came)
         post([this, what] { on_there(what); });
       else
@@ -79,23 +80,23 @@ void bulk_engine::on_there(const serve_queue::chunk_id& what) {
   serving_.there(what);
 }
 
-/// Some of what is offered will never be there.
+/// A chunk of an offered content will never arrive: withdraws the offer.
 void bulk_engine::give_up(const std::string& content,
-                          const std::shared_ptr<bulk_content>& x) {
+                          const std::shared_ptr<bulk_content>& body) {
   auto i = offers_.find(content);
-  if (x && i != offers_.end() && i->second.content == x)
+  if (body && i != offers_.end() && i->second.content == body)
     withdraw(content);
 }
 
-/// Until it is known what to answer.
+/// Keeps a request until the offered content is known.
 void bulk_engine::hold(offered& offer, const std::string& link,
-                       const bulk_ask& x) {
+                       const bulk_ask& request) {
   auto its = std::count_if(offer.asked.begin(), offer.asked.end(),
                            [&](auto& y) { return y.first == link; });
   if (static_cast<size_t>(its) < serving_.most_owed())
-    offer.asked.emplace_back(link, x);
+    offer.asked.emplace_back(link, request);
   else
-    carrier_.refuse(link, {x.content, too_many});
+    carrier_.refuse(link, {request.content, too_many});
 }
 
 void bulk_engine::on_left(const std::string& link, timestamp now) {
@@ -113,7 +114,7 @@ void bulk_engine::serve(timestamp now) {
   while (auto next = serving_.next(now, chunk_bytes)) {
     auto& [link, what] = *next;
     auto i = offers_.find(what.content);
-    if (i == offers_.end()) // it was withdrawn
+    if (i == offers_.end()) // withdrawn meanwhile
       continue;
     auto chunk = i->second.content->chunk(what.chunk);
     if (chunk) {
@@ -121,7 +122,7 @@ void bulk_engine::serve(timestamp now) {
       continue;
     }
     serving_.left(link);
-    carrier_.refuse(link, {what.content, "it is broken here"});
+    carrier_.refuse(link, {what.content, "the content failed verification"});
     withdraw(std::string{what.content});
   }
 }
@@ -133,10 +134,10 @@ bulk_engine::pulled* bulk_engine::find_pull(const std::string& content) {
   return i == pulls_.end() ? nullptr : &i->second;
 }
 
-void bulk_engine::pull(bulk_order x) {
-  auto& mine = pulls_[x.content];
-  mine.order = std::move(x);
-  if (mine.queue) // more is wanted of it
+void bulk_engine::pull(bulk_order order) {
+  auto& mine = pulls_[order.content];
+  mine.order = std::move(order);
+  if (mine.queue) // more chunks are wanted
     want(mine);
   else if (mine.order.known)
     begin(mine, mine.order.known);
@@ -144,23 +145,25 @@ void bulk_engine::pull(bulk_order x) {
     ask_more(mine);
 }
 
-void bulk_engine::begin(pulled& x, std::shared_ptr<bulk_content> content) {
-  x.content = std::move(content);
-  x.queue.emplace(x.content->chunks());
-  for (size_t i = 0; i < x.content->chunks(); ++i)
-    if (x.content->has(i))
-      x.queue->have(i);
-  for (auto& [name, id] : x.ids)
-    x.queue->add(id, {carrier_.window_of(name), x.sources.at(name).only});
-  want(x);
+void bulk_engine::begin(pulled& download,
+                        std::shared_ptr<bulk_content> content) {
+  download.content = std::move(content);
+  download.queue.emplace(download.content->chunks());
+  for (size_t i = 0; i < download.content->chunks(); ++i)
+    if (download.content->has(i))
+      download.queue->have(i);
+  for (auto& [name, id] : download.ids)
+    download.queue->add(
+      id, {carrier_.window_of(name), download.sources.at(name).only});
+  want(download);
 }
 
-void bulk_engine::want(pulled& x) {
-  for (auto& range : x.order.wanted(*x.content))
-    x.queue->want(range);
-  if (x.queue->is_done())
-    x.order.got(0);
-  ask_more(x);
+void bulk_engine::want(pulled& download) {
+  for (auto& range : download.order.wanted(*download.content))
+    download.queue->want(range);
+  if (download.queue->is_done())
+    download.order.got(0);
+  ask_more(download);
 }
 
 void bulk_engine::pull_from(const std::string& content,
@@ -205,7 +208,7 @@ void bulk_engine::clear() {
     stop(std::string{pulls_.begin()->first});
 }
 
-/// Where nothing is asked any more nobody need be connected.
+/// Ends the connection to a source that no pull uses.
 void bulk_engine::leave_unused(const std::string& node) {
   auto used = std::any_of(pulls_.begin(), pulls_.end(), [&](auto& x) {
     return x.second.sources.contains(node);
@@ -214,32 +217,33 @@ void bulk_engine::leave_unused(const std::string& node) {
     carrier_.leave(node);
 }
 
-void bulk_engine::send_ask(const pulled& x, const bulk_source& to, bool head,
-                           uint64_t chunk) {
-  carrier_.ask(to, {x.order.content, to.token, x.order.rank, head, chunk});
+void bulk_engine::send_ask(const pulled& download, const bulk_source& to,
+                           bool head, uint64_t chunk) {
+  carrier_.ask(
+    to, {download.order.content, to.token, download.order.rank, head, chunk});
 }
 
-void bulk_engine::ask_more(pulled& x) {
-  if (!x.queue)
-    return ask_for_head(x);
+void bulk_engine::ask_more(pulled& download) {
+  if (!download.queue)
+    return ask_for_head(download);
   std::map<pull_queue::source_id, const bulk_source*> by_id;
-  for (auto& [node, id] : x.ids)
-    by_id[id] = &x.sources.at(node);
-  for (auto& y : x.queue->next())
-    send_ask(x, *by_id.at(y.from), false, y.chunk);
+  for (auto& [node, id] : download.ids)
+    by_id[id] = &download.sources.at(node);
+  for (auto& y : download.queue->next())
+    send_ask(download, *by_id.at(y.from), false, y.chunk);
 }
 
-void bulk_engine::ask_for_head(pulled& x) {
-  if (!x.asked_for_head.empty() || x.sources.empty())
+void bulk_engine::ask_for_head(pulled& download) {
+  if (!download.asked_for_head.empty() || download.sources.empty())
     return;
-  auto& [node, source] = *x.sources.begin();
-  x.asked_for_head = node;
-  send_ask(x, source, true, 0);
+  auto& [node, source] = *download.sources.begin();
+  download.asked_for_head = node;
+  send_ask(download, source, true, 0);
 }
 
-void bulk_engine::on_head(const std::string& node, const bulk_head& x,
+void bulk_engine::on_head(const std::string& node, const bulk_head& head,
                           const std::vector<shared_bytes>& pieces) {
-  auto* mine = find_pull(x.content);
+  auto* mine = find_pull(head.content);
   if (mine == nullptr || mine->queue || mine->asked_for_head != node)
     return;
   auto content = mine->order.begin(pieces);
@@ -248,20 +252,20 @@ void bulk_engine::on_head(const std::string& node, const bulk_head& x,
   begin(*mine, std::move(*content));
 }
 
-void bulk_engine::on_chunk(const std::string& node, const bulk_chunk& x,
+void bulk_engine::on_chunk(const std::string& node, const bulk_chunk& chunk,
                            const shared_bytes& content, timestamp now) {
-  auto* mine = find_pull(x.content);
+  auto* mine = find_pull(chunk.content);
   if (mine == nullptr || !mine->queue)
     return;
   auto id = mine->ids.find(node);
-  if (id == mine->ids.end() || !mine->queue->answered(id->second, x.chunk))
+  if (id == mine->ids.end() || !mine->queue->answered(id->second, chunk.chunk))
     return;
-  auto taken = mine->content->put(x.chunk, content);
-  if (!taken) { // who gives what is wrong once is asked for nothing more
-    mine->queue->lack(x.chunk);
+  auto taken = mine->content->put(chunk.chunk, content);
+  if (!taken) { // a source of a wrong chunk gets no further requests
+    mine->queue->lack(chunk.chunk);
     return lose(*mine, node, taken.failure());
   }
-  mine->queue->have(x.chunk);
+  mine->queue->have(chunk.chunk);
   ask_more(*mine);
   if (mine->queue->is_done() || now - mine->told >= tell_again) {
     mine->told = now;
@@ -269,10 +273,11 @@ void bulk_engine::on_chunk(const std::string& node, const bulk_chunk& x,
   }
 }
 
-void bulk_engine::on_refusal(const std::string& node, const bulk_refusal& x) {
-  if (auto* mine = find_pull(x.content);
+void bulk_engine::on_refusal(const std::string& node,
+                             const bulk_refusal& answer) {
+  if (auto* mine = find_pull(answer.content);
       mine != nullptr && mine->sources.contains(node))
-    lose(*mine, node, {ec::unavailable, node + ": " + x.why, {}});
+    lose(*mine, node, {ec::unavailable, node + ": " + answer.why, {}});
 }
 
 void bulk_engine::on_source_lost(const std::string& node, const error& why) {
@@ -281,16 +286,17 @@ void bulk_engine::on_source_lost(const std::string& node, const error& why) {
       lose(x, node, why);
 }
 
-void bulk_engine::lose(pulled& x, const std::string& node, const error& why) {
-  if (x.queue)
-    x.queue->remove(x.ids.at(node));
-  x.ids.erase(node);
-  x.sources.erase(node);
-  if (x.asked_for_head == node)
-    x.asked_for_head.clear();
+void bulk_engine::lose(pulled& download, const std::string& node,
+                       const error& why) {
+  if (download.queue)
+    download.queue->remove(download.ids.at(node));
+  download.ids.erase(node);
+  download.sources.erase(node);
+  if (download.asked_for_head == node)
+    download.asked_for_head.clear();
   leave_unused(node);
-  x.order.lost(node, why);
-  ask_more(x);
+  download.order.lost(node, why);
+  ask_more(download);
 }
 
 } // namespace millrace

@@ -5,9 +5,9 @@
 
 namespace millrace {
 
-void pull_queue::want(chunk_range x) {
-  MILLRACE_ASSERT(x.first <= x.last && x.last <= chunks_.size());
-  for (auto i = x.first; i < x.last; ++i)
+void pull_queue::want(chunk_range range) {
+  MILLRACE_ASSERT(range.first <= range.last && range.last <= chunks_.size());
+  for (auto i = range.first; i < range.last; ++i)
     if (auto& chunk = chunks_[i]; chunk.is == state::unwanted) {
       chunk = {state::wanted, ++last_turn_};
       wanted_.emplace(chunk.turn, i);
@@ -22,14 +22,14 @@ void pull_queue::have(size_t chunk) {
   x.is = state::there;
 }
 
-void pull_queue::add(source_id x, terms how) {
-  auto& source = sources_[x];
+void pull_queue::add(source_id id, terms how) {
+  auto& source = sources_[id];
   source.how = std::move(how);
   source.next_turn = 0;
 }
 
-void pull_queue::remove(source_id x) {
-  auto i = sources_.find(x);
+void pull_queue::remove(source_id id) {
+  auto i = sources_.find(id);
   if (i == sources_.end())
     return;
   auto owed = std::move(i->second.owes);
@@ -38,8 +38,8 @@ void pull_queue::remove(source_id x) {
     lack(chunk);
 }
 
-bool pull_queue::answered(source_id x, size_t chunk) {
-  auto i = sources_.find(x);
+bool pull_queue::answered(source_id id, size_t chunk) {
+  auto i = sources_.find(id);
   return i != sources_.end() && i->second.owes.erase(chunk) > 0;
 }
 
@@ -53,30 +53,30 @@ void pull_queue::lack(size_t chunk) {
     source.next_turn = std::min(source.next_turn, x.turn);
 }
 
-bool pull_queue::may_have(const source& x, size_t chunk) {
-  auto& only = x.how.only;
+bool pull_queue::may_have(const source& from, size_t chunk) {
+  auto& only = from.how.only;
   return only.empty() || std::any_of(only.begin(), only.end(), [&](auto& y) {
            return y.first <= chunk && chunk < y.last;
          });
 }
 
-std::optional<size_t> pull_queue::take(source& x) {
-  auto i = wanted_.lower_bound(x.next_turn);
-  while (i != wanted_.end() && !may_have(x, i->second))
+std::optional<size_t> pull_queue::take(source& from) {
+  auto i = wanted_.lower_bound(from.next_turn);
+  while (i != wanted_.end() && !may_have(from, i->second))
     ++i;
-  x.next_turn = i == wanted_.end() ? last_turn_ + 1 : i->first;
+  from.next_turn = i == wanted_.end() ? last_turn_ + 1 : i->first;
   if (i == wanted_.end())
     return std::nullopt;
   auto chunk = i->second;
   wanted_.erase(i);
   chunks_[chunk].is = state::asked;
-  x.owes.insert(chunk);
+  from.owes.insert(chunk);
   return chunk;
 }
 
 std::vector<pull_queue::ask> pull_queue::next() {
   std::vector<ask> out;
-  // One each in turn: none is to have all of a short file.
+  // One chunk per source and round: a short file is spread over all sources.
   for (auto more = true; more;) {
     more = false;
     for (auto& [id, source] : sources_) {
@@ -91,8 +91,8 @@ std::vector<pull_queue::ask> pull_queue::next() {
   return out;
 }
 
-size_t pull_queue::owed_by(source_id x) const {
-  auto i = sources_.find(x);
+size_t pull_queue::owed_by(source_id id) const {
+  auto i = sources_.find(id);
   return i == sources_.end() ? 0 : i->second.owes.size();
 }
 

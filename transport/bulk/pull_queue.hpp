@@ -1,6 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// \file
+/// Problem: several sources have parts of one file, at different speeds. Each
+/// chunk must be requested from exactly one source at a time, in the order of
+/// need, and from another one after a loss.
+///
+/// Approach: each source may owe a window of chunks. A source with room in its
+/// window gets the first wanted chunk that it has. So fast sources carry more
+/// of the file, and a source that is still fetching answers when its chunk
+/// arrives.
+///
+/// Callers: bulk_engine, on its thread. Pure: no time, no I/O.
+///
+/// States of a chunk:
+///
+///     unwanted ──want──▶ wanted ──next──▶ asked ──answered, have──▶ there
+///                           ▲                │
+///                           └──lack, remove──┘
+///
+/// have() leads to "there" from every state.
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,36 +31,34 @@
 
 namespace millrace {
 
-/// Which chunks of one file to ask whom for, and when. Whoever is free is asked
-/// for the next that is wanted, so several sources share the work as fast as
-/// each is, and one that has not got there yet answers when it has.
+/// Decides which chunks of one file to request from which source.
 class pull_queue {
 public:
   using source_id = uint64_t;
 
   explicit pull_queue(size_t chunks) : chunks_(chunks) {}
 
-  /// Wants these after what it wants already.
-  void want(chunk_range x);
+  /// Adds chunks to fetch, after those added before.
+  void want(chunk_range range);
 
-  /// Has this one, from wherever.
+  /// A chunk is present, from any source.
   void have(size_t chunk);
 
   struct terms {
-    size_t window = 4;               ///< chunks it is asked for at a time
-    std::vector<chunk_range> only{}; ///< has no others; empty: has all
+    size_t window = 4;               ///< chunks requested at a time
+    std::vector<chunk_range> only{}; ///< chunks that the source has; empty: all
   };
 
-  /// Asks this source, too; or by other terms from now on.
-  void add(source_id x, terms how);
+  /// Adds a source, or changes its terms.
+  void add(source_id id, terms how);
 
-  /// Asks it for nothing more, and others for what it owes.
-  void remove(source_id x);
+  /// Removes a source; its unanswered chunks are requested from others.
+  void remove(source_id id);
 
-  /// It has answered with this chunk, and may be asked for another. False when
-  /// it was not asked for it. Whether it was right is for have() to say; if it
-  /// was not, lack() has it asked for again.
-  bool answered(source_id x, size_t chunk);
+  /// The source has sent the chunk and has room for another request. Returns
+  /// false if the chunk was not requested from the source. The caller verifies
+  /// the chunk and calls have(), or lack() to request it again.
+  bool answered(source_id id, size_t chunk);
   void lack(size_t chunk);
 
   struct ask {
@@ -49,35 +67,35 @@ public:
     friend bool operator==(const ask&, const ask&) = default;
   };
 
-  /// Whom to ask for what now; they are held to be asked.
+  /// The requests to send now; their chunks count as asked.
   std::vector<ask> next();
 
-  /// Has all that it wants.
+  /// Whether all wanted chunks are present.
   bool is_done() const { return missing_ == 0; }
   size_t missing() const { return missing_; }
-  bool has_source(source_id x) const { return sources_.contains(x); }
-  /// Chunks that it owes.
-  size_t owed_by(source_id x) const;
+  /// Chunks requested from the source and not answered.
+  size_t owed_by(source_id id) const;
 
 private:
   enum class state : uint8_t { unwanted, wanted, asked, there };
 
   struct chunk_state {
     state is = state::unwanted;
-    uint64_t turn = 0; ///< of those that are wanted
+    uint64_t turn = 0; ///< order among wanted chunks
   };
 
   struct source {
     terms how;
     std::set<size_t> owes;
-    uint64_t next_turn = 0; ///< what is wanted before that it does not have
+    uint64_t next_turn = 0; ///< first turn of a wanted chunk that it may have
   };
 
-  std::optional<size_t> take(source& x);
-  static bool may_have(const source& x, size_t chunk);
+  std::optional<size_t> take(source& from);
+  static bool may_have(const source& from, size_t chunk);
 
   std::vector<chunk_state> chunks_;
-  std::map<uint64_t, size_t> wanted_; ///< chunks by turn, asked of nobody
+  /// Wanted chunks by turn, without those asked.
+  std::map<uint64_t, size_t> wanted_;
   std::map<source_id, source> sources_;
   uint64_t last_turn_ = 0;
   size_t missing_ = 0; ///< wanted or asked

@@ -5,26 +5,26 @@
 
 namespace millrace {
 
-bool serve_queue::ask(const std::string& link, chunk_id x, transfer_rank rank,
-                      bool there) {
+bool serve_queue::ask(const std::string& link, chunk_id chunk,
+                      transfer_rank rank, bool there) {
   auto& state = links_[link];
   if (state.owed >= limits_.each)
     return false;
   ++state.owed;
   place at{rank, ++last_};
   if (there)
-    ready_.emplace(at, gift{link, std::move(x)});
+    ready_.emplace(at, gift{link, std::move(chunk)});
   else
-    held_[std::move(x)].emplace_back(at, link);
+    held_[std::move(chunk)].emplace_back(at, link);
   return true;
 }
 
-void serve_queue::there(const chunk_id& x) {
-  auto found = held_.extract(x);
+void serve_queue::there(const chunk_id& chunk) {
+  auto found = held_.extract(chunk);
   if (found.empty())
     return;
   for (auto& [at, link] : found.mapped())
-    ready_.emplace(at, gift{std::move(link), x});
+    ready_.emplace(at, gift{std::move(link), chunk});
 }
 
 std::set<std::string> serve_queue::withdraw(const std::string& content) {
@@ -73,7 +73,7 @@ std::optional<serve_queue::gift> serve_queue::next(timestamp now,
     }
     auto price = std::chrono::duration<double>(static_cast<double>(bytes_each)
                                                / limits_.per_second);
-    // A chunk that is late by less than its own price catches up.
+    // A delay shorter than the time of one chunk does not reduce the rate.
     auto price_ns = std::chrono::ceil<nanoseconds>(price);
     paid_at_ = std::max(paid_at_, now - price_ns) + price_ns;
   }

@@ -1,6 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// \file
+/// Problem: more hosts request chunks than one host can send at once, and some
+/// requested chunks have not arrived here yet.
+///
+/// Approach: a queue ordered by rank, then by arrival, with limits per link and
+/// on the rate. A request for a missing chunk waits outside of the queue and
+/// keeps its place.
+///
+/// Callers: bulk_engine, on its thread. Pure: time is a parameter.
+///
+/// States of a request:
+///
+///     held ──there──▶ ready ──next──▶ on its way ──left──▶ done
+///       └───────────────┴── withdraw, forget: dropped
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,17 +28,16 @@
 
 namespace millrace {
 
-/// Who of those that ask this host for chunks gets which next. What it does not
-/// have yet, and will, is given when it comes.
+/// Decides which requested chunk is sent next, and to which link.
 class serve_queue {
 public:
   struct limits {
-    size_t each = 64;      ///< chunks that one link may be owed
+    size_t each = 64;      ///< requested chunks of one link, not sent yet
     size_t at_once = 2;    ///< chunks on their way to one link
-    double per_second = 0; ///< bytes to all; 0: as many as there are
+    double per_second = 0; ///< bytes to all links; 0: no limit
   };
 
-  explicit serve_queue(limits x) : limits_(x) {}
+  explicit serve_queue(limits bounds) : limits_(bounds) {}
 
   struct chunk_id {
     std::string content;
@@ -37,35 +51,37 @@ public:
     friend bool operator==(const gift&, const gift&) = default;
   };
 
-  /// A link asks for a chunk, which is there, or will be. False when it asks
-  /// for too much at once: it gets nothing for it.
-  bool ask(const std::string& link, chunk_id x, transfer_rank rank, bool there);
+  /// Adds a request of a link. `there`: the chunk is present; else it will
+  /// arrive. Returns false, and drops the request, if the link exceeds its
+  /// limit.
+  bool ask(const std::string& link, chunk_id chunk, transfer_rank rank,
+           bool there);
 
-  /// It has come.
-  void there(const chunk_id& x);
+  /// The chunk has arrived.
+  void there(const chunk_id& chunk);
 
-  /// The host gives no more of it; returns who had asked for some.
+  /// The content is no longer served; returns the links with open requests.
   std::set<std::string> withdraw(const std::string& content);
 
-  /// Whose connection has ended.
+  /// The connection of the link has ended.
   void forget(const std::string& link);
 
-  /// What to send now; it counts as on its way, and its bytes as sent.
+  /// The chunk to send now. It counts as on its way, and its bytes as sent.
   std::optional<gift> next(timestamp now, uint64_t bytes_each);
 
-  /// Chunks that one link may be owed.
+  /// Limit of requested chunks per link.
   size_t most_owed() const { return limits_.each; }
 
-  /// It has left.
+  /// A chunk to the link has been sent.
   void left(const std::string& link);
 
-  /// When next() has something again, if the rate is what it waits for.
+  /// When next() may return a chunk again, if the rate limits it.
   timestamp next_due() const { return limited_until_; }
 
 private:
   struct place {
     transfer_rank rank;
-    uint64_t number; ///< first come, first served
+    uint64_t number; ///< arrival order
     friend auto operator<=>(const place&, const place&) = default;
   };
   struct link_state {
@@ -79,7 +95,7 @@ private:
   std::map<chunk_id, std::vector<std::pair<place, std::string>>> held_;
   std::map<std::string, link_state> links_;
   timestamp limited_until_ = far_future;
-  timestamp paid_at_{}; ///< when what was sent so far was due at the rate
+  timestamp paid_at_{}; ///< when the bytes sent so far are paid for at the rate
 };
 
 } // namespace millrace

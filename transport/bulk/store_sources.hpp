@@ -11,8 +11,8 @@
 
 namespace millrace {
 
-/// Object stores that a bulk engine may be told to get chunks from, by the
-/// names of sources: the engine asks them as it asks hosts.
+/// Object stores as sources of a bulk engine, by source name: the engine
+/// requests heads and chunks from them as from hosts.
 class store_sources {
 public:
   using stores = std::map<std::string, std::shared_ptr<bulk_store>>;
@@ -23,14 +23,15 @@ public:
 
   bool has(const std::string& node) const { return all_.contains(node); }
 
-  /// How many chunks a source is asked for at a time, store or host.
+  /// Chunks requested at a time from a source, a store or a host.
   size_t window_of(const std::string& node) const;
 
-  /// What to do on the engine's thread with a chunk before the engine gets it.
+  /// Called on the engine's thread with each chunk, before the engine.
   using counter = std::function<void(const shared_bytes&)>;
 
-  /// Asks a store, whose folder is the source's token; the answer reaches the
-  /// engine through `post`, on its thread. `now` is asked there.
+  /// Requests a head or chunk from a store; the source's token is the folder.
+  /// The answer reaches the engine on its thread, through `post`. `now` is
+  /// called there.
   void ask(const bulk_source& store, const bulk_ask& what,
            const bulk_carrier::poster& post, std::function<timestamp()> now,
            counter count = {});

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t most_book_bytes = 4u << 20;
 
-/// Why an entry cannot be; empty when it can.
+/// Why an entry is invalid; empty for a valid entry.
 std::string objection(const std::string& name, const allowed_key& x) {
   if (auto fine = check_name("key", name); !fine)
     return fine.failure().text;
@@ -68,7 +68,7 @@ result<allowed_keys> read_allowed_keys(const std::string& path) {
   auto folder = std::filesystem::path{path}.parent_path().string();
   auto open = ::stat(folder.empty() ? "." : folder.c_str(), &info) == 0
               && (info.st_mode & 0022) != 0 && (info.st_mode & S_ISVTX) == 0;
-  if (open) // who can write there can put another list in its place
+  if (open) // a user with write access could replace the list
     return error{ec::bad_config,
                  folder
                    + ": others than its owner can write to it; chmod 755 it",
@@ -79,10 +79,10 @@ result<allowed_keys> read_allowed_keys(const std::string& path) {
   return parse_allowed_keys(*text, path);
 }
 
-std::string print_allowed_keys(const allowed_keys& x) {
-  return "# Who may connect. Every process looks at this file twice a second;\n"
+std::string print_allowed_keys(const allowed_keys& keys) {
+  return "# Keys that may connect. Processes read this file twice a second;\n"
          "# `millrace keys` writes it.\n"
-         + yaml_writer::write(x);
+         + yaml_writer::write(keys);
 }
 
 key_book::key_book(const allowed_keys& xs) {

@@ -21,45 +21,45 @@ struct allowed_key {
   MILLRACE_FIELDS(allowed_key, role, tenant, public_key, suspended)
 };
 
-/// Who may connect, by name: the file allowed.yaml.
+/// The allowed keys by name: the file allowed.yaml.
 struct allowed_keys {
   std::map<std::string, allowed_key> keys;
   MILLRACE_FIELDS(allowed_keys, keys)
 };
 
 /// Reads and checks the list. Errors: bad_config with file, line and key; for a
-/// file, also when others than its owner can write to it.
+/// file, also if users other than its owner can write to it.
 result<allowed_keys> parse_allowed_keys(const std::string& text,
                                         const std::string& file);
 result<allowed_keys> read_allowed_keys(const std::string& path);
 
-/// As its file says it, with a line on top for who opens it.
-std::string print_allowed_keys(const allowed_keys& x);
+/// The text of the file, with a comment for its reader.
+std::string print_allowed_keys(const allowed_keys& keys);
 
-/// Who somebody is.
+/// Name, role and tenant of the owner of a key.
 struct identity {
   std::string name;
   millrace::role role = role::client;
   std::string tenant;
 };
 
-/// The list, to be asked per message: whose key is that, may it be used.
+/// The list as a lookup table, used for each message.
 class key_book {
 public:
-  explicit key_book(const allowed_keys& x);
+  explicit key_book(const allowed_keys& keys);
 
-  /// Null when nobody has that key or its use is suspended.
+  /// Null for an unknown or suspended key.
   const identity* find(std::string_view public_key) const;
 
-  /// Whose key that is whose use is suspended; null of any other.
+  /// The owner of a suspended key; null for other keys.
   const identity* find_suspended(std::string_view public_key) const;
 
-  /// A node's public key; null for others, and where it is suspended.
+  /// A node's public key; null for other names, and if it is suspended.
   const std::string* key_of(std::string_view node) const;
 
 private:
   string_map<identity> by_key_;
-  string_map<identity> suspended_; ///< by key, too
+  string_map<identity> suspended_; ///< by key
   string_map<std::string> nodes_;
 };
 

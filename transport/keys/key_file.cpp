@@ -25,7 +25,7 @@ constexpr std::string_view z85 =
   "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
   ".-:+=^!/*?&<>()[]{}@%$#";
 
-/// The secrets of zmq_curve(7), which everybody has.
+/// The secrets printed in zmq_curve(7), which are public.
 constexpr std::array printed_secrets{
   std::string_view{"D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs"},
   std::string_view{"JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"}};
@@ -38,8 +38,8 @@ error failed(ec code, const std::string& path, const char* what) {
   return {code, path + ": cannot be " + what + ": " + std::strerror(errno), {}};
 }
 
-/// Reads a file that only its owner may read: this user's, or one that root has
-/// for this user's group, or, for root, anybody's.
+/// Reads a secret file: one of this user that only its owner may read, one of
+/// root that this user's group may read, or, as root, one of any user.
 result<std::string> read_secret(const std::string& path) {
   file_descriptor fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat info;
@@ -61,8 +61,9 @@ result<std::string> read_secret(const std::string& path) {
 
 } // namespace
 
-bool is_key(std::string_view x) {
-  return x.size() == 40 && x.find_first_not_of(z85) == std::string_view::npos;
+bool is_key(std::string_view text) {
+  return text.size() == 40
+         && text.find_first_not_of(z85) == std::string_view::npos;
 }
 
 std::string key_path(const std::string& folder, const std::string& name) {
@@ -82,7 +83,7 @@ result<key_file> read_key_file(const std::string& path) {
     return done.failure();
   auto& printed = printed_secrets;
   if (std::count(printed.begin(), printed.end(), out.secret_key) != 0)
-    return refusal(path, "has the secret of a manual, which everybody knows");
+    return refusal(path, "has a secret key that is printed in a manual");
   for (auto* key : {&out.public_key, &out.secret_key})
     if (!is_key(*key))
       return refusal(path, "expected two keys of 40 characters, public_key and"
@@ -92,15 +93,15 @@ result<key_file> read_key_file(const std::string& path) {
   return out;
 }
 
-result<void> write_key_file(const std::string& path, const key_file& x) {
+result<void> write_key_file(const std::string& path, const key_file& file) {
   file_descriptor fd{::open(
     path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (!fd)
     return errno == EEXIST
              ? error{ec::conflict, path + ": is there already", {}}
              : failed(ec::unavailable, path, "created");
-  auto text =
-    "# Secret: who has this file is " + x.name + ".\n" + yaml_writer::write(x);
+  auto text = "# Secret: a process with this file can connect as " + file.name
+              + ".\n" + yaml_writer::write(file);
   auto written = ::write(fd.get(), text.data(), text.size());
   if (written != static_cast<ssize_t>(text.size()) || ::fsync(fd.get()) != 0) {
     auto why = failed(ec::unavailable, path, "written");

@@ -11,10 +11,10 @@ struct key_pair {
   std::string secret_key;
 };
 
-/// A new one, from the system's randomness.
+/// Makes a new pair from the system's random source.
 key_pair make_key_pair();
 
-/// Whether the secret key is the public one's.
-bool belong_together(const key_pair& x);
+/// Whether the secret key belongs to the public key.
+bool belong_together(const key_pair& keys);
 
 } // namespace millrace

@@ -7,7 +7,7 @@ namespace millrace {
 
 namespace {
 
-/// Also of who may write it: a change of that is one of the file's status.
+/// The change time also covers changes of owner and permissions.
 bool same(const struct stat& a, const struct stat& b) {
   return a.st_ino == b.st_ino && a.st_size == b.st_size
          && a.st_ctim.tv_sec == b.st_ctim.tv_sec
@@ -24,7 +24,7 @@ key_watch::key_watch(std::string path, callback changed)
 
 void key_watch::look() {
   struct stat now {};
-  static_cast<void>(::stat(path_.c_str(), &now)); // zeros when it is gone
+  static_cast<void>(::stat(path_.c_str(), &now)); // zeros if missing
   if (same(now, seen_) && wrong_.empty())
     return;
   seen_ = now;

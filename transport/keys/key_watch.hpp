@@ -10,9 +10,9 @@
 
 namespace millrace {
 
-/// Looks at the list of allowed keys twice a second and tells of changes, on a
-/// thread of its own. A list that is damaged or gone is an error to tell of: it
-/// is also logged, and the last good one holds.
+/// Checks the list of allowed keys twice a second, on a thread of its own, and
+/// reports changes. A damaged or missing list is reported as an error and
+/// logged; the last good list stays in force.
 class key_watch {
 public:
   using callback = std::function<void(result<allowed_keys>)>;
@@ -25,7 +25,8 @@ private:
   std::string path_;
   callback changed_;
   struct ::stat seen_ {};
-  std::string wrong_; ///< with the list; what mends it may not touch the list
+  /// Error of the list; it is read again even if its file has not changed.
+  std::string wrong_;
   worker_thread thread_{"keys"};
 };
 

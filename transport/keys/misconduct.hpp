@@ -9,25 +9,26 @@
 
 namespace millrace {
 
-/// Who said what they may not: three times within ten seconds, and a key is
-/// not listened to for a minute. Only for known names, so it holds as many
-/// entries as there are keys at most. Pure: time comes in.
+/// Suspends keys that send forbidden messages: after three offences within ten
+/// seconds, for a minute. Only names from the key list are recorded, which
+/// bounds the number of entries. Pure: time is a parameter.
 class misconduct {
 public:
   static constexpr size_t allowed = 3;
   static constexpr microseconds window{10'000'000};
   static constexpr microseconds sentence{60'000'000};
 
-  /// Notes one offence. Returns whether it is the one that suspends the key.
+  /// Records an offence. Returns whether it suspends the key.
   bool offends(std::string_view name, timestamp now);
 
   bool suspended(std::string_view name, timestamp now) const;
 
 private:
   struct record {
-    std::array<timestamp, allowed> last{}; ///< offences, in turn
+    /// Times of the last offences, as a ring.
+    std::array<timestamp, allowed> last{};
     size_t count = 0;
-    timestamp until{}; ///< of the suspension
+    timestamp until{}; ///< end of the suspension
   };
 
   string_map<record> records_;

@@ -8,7 +8,7 @@ namespace millrace {
 
 namespace {
 
-/// Reads a pair and checks that it is one.
+/// Reads a key file and checks that its two keys form a pair.
 result<key_file> read_pair(const std::string& path, const std::string& name) {
   auto x = read_key_file(path);
   if (!x)
@@ -24,7 +24,7 @@ result<key_file> read_pair(const std::string& path, const std::string& name) {
   return x;
 }
 
-/// Why a node cannot run with this key; empty when it can.
+/// Why a node cannot run with this key; empty if it can.
 std::string objection(const node_keys_wanted& wanted, const key_file& x,
                       const allowed_keys& allowed) {
   if (wanted.controller && x.role != role::controller)

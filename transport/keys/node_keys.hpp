@@ -10,17 +10,17 @@
 
 namespace millrace {
 
-/// What a node of a cluster with keys has of them.
+/// The keys that a node of a cluster with keys has.
 struct node_keys {
   role own_role = role::node;
   key_pair own;
-  /// The cluster's own, on a node where clients or operators connect.
+  /// The cluster's own pair, on a node with endpoints for clients or operators.
   std::optional<key_pair> cluster;
-  std::string list; ///< the file of allowed keys, which may change
+  std::string list; ///< path of the list of allowed keys, which may change
   allowed_keys allowed;
 };
 
-/// What a node needs them for.
+/// The keys that a node needs.
 struct node_keys_wanted {
   std::string folder;
   std::string node;
@@ -28,9 +28,9 @@ struct node_keys_wanted {
   bool cluster_pair = false;
 };
 
-/// Reads a node's keys out of a folder. Errors: bad_config, with the file and
-/// what is wrong: one is not there or not secret, is another node's, has a role
-/// that is too low, or is not on the list.
+/// Reads a node's keys from a folder. Errors: bad_config with the file and the
+/// fault: it is missing, is not secret, belongs to another node, has too low a
+/// role, or is not on the list.
 result<node_keys> read_node_keys(const node_keys_wanted& wanted);
 
 } // namespace millrace

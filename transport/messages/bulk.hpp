@@ -9,44 +9,46 @@
 #include "runtime/names.hpp"
 
 /// \file
-/// What hosts say on their bulk endpoints. A content is a bundle, known by the
-/// SHA-256 of its manifest: its head is manifest, list of chunks and code, and
-/// behind that come the chunks of its weights.
+/// Messages between the bulk endpoints of hosts. A content is a bundle,
+/// identified by the SHA-256 of its manifest. Its head holds the manifest, the
+/// list of chunks and the code; its chunks hold the weights.
 namespace millrace {
 
-/// Who goes first where not all can: what a start waits for, then what makes
-/// whole copies of parts, then what is fetched for later.
+/// Priority of a transfer, highest first: `start` for a replica that is
+/// starting, `completion` for layers that make a partial copy whole, `prefetch`
+/// for a bundle that may be needed later.
 enum class transfer_rank : uint8_t { start, completion, prefetch };
 
 constexpr auto names_of(transfer_rank) {
   return name_table{"start", "completion", "prefetch"};
 }
 
-/// To who has some of a content, or is getting it: give me the head, or a
-/// chunk, as soon as you have it. Answered by that, or by bulk_refusal.
+/// Requests the head or one chunk of a content from a host that has a part of
+/// the content, or is fetching it. The host answers as soon as it has that
+/// piece, with bulk_head, bulk_chunk or bulk_refusal.
 struct bulk_ask {
   std::string content;
-  std::string token; ///< the giver's own, as its controller was told
+  std::string token; ///< of the serving host, from its content report
   transfer_rank rank = transfer_rank::start;
   bool head = false;
-  uint64_t chunk = 0; ///< unless it is the head
+  uint64_t chunk = 0; ///< number of the chunk; not used with `head`
   MILLRACE_FIELDS(bulk_ask, content, token, rank, head, chunk)
 };
 
-/// Comes with the head's pieces, a raw frame each.
+/// Answer with a head: one raw frame per piece.
 struct bulk_head {
   std::string content;
   MILLRACE_FIELDS(bulk_head, content)
 };
 
-/// Comes with the chunk's bytes, in one raw frame.
+/// Answer with a chunk: its bytes in one raw frame.
 struct bulk_chunk {
   std::string content;
   uint64_t chunk = 0;
   MILLRACE_FIELDS(bulk_chunk, content, chunk)
 };
 
-/// Nothing more of this content comes from here.
+/// The sender serves no more of this content.
 struct bulk_refusal {
   std::string content;
   std::string why;

@@ -13,65 +13,65 @@
 
 namespace millrace {
 
-/// How those that want a content get it.
+/// How sources are assigned to the hosts that fetch a content.
 enum class bulk_topology : uint8_t {
-  chain,   ///< each from the one before it
-  unicast, ///< all from hosts with the whole content: to compare with
-  stores   ///< all from object stores that have the content: to compare with
+  chain,   ///< each host fetches from the host before it
+  unicast, ///< all fetch from hosts with the whole content (baseline)
+  stores   ///< all fetch from object stores with the content (baseline)
 };
 
 constexpr auto names_of(bulk_topology) {
   return name_table{"chain", "unicast", "stores"};
 }
 
-/// An object store is a source as hosts are, and stands among them by a name
-/// that none of them can have.
+/// Object stores are listed as sources like hosts, under names with this
+/// prefix, which no host name can have.
 inline constexpr std::string_view store_prefix = "store:";
 
-/// What a host has of a content, or is getting.
+/// A content that a host has, or is fetching.
 struct content_state {
   std::string content; ///< SHA-256 of its manifest
   std::string model;
   uint64_t version = 0;
   uint64_t bytes = 0;
-  uint64_t chunks = 0; ///< of all of it; 0: not known yet
-  /// Those that it has or will have, by which others may ask it; empty: all.
+  uint64_t chunks = 0; ///< of the whole content; 0: not known yet
+  /// Chunks that the host has or will have, and serves; empty: all.
   std::vector<chunk_range> only;
-  uint64_t missing = 0; ///< chunks of these that are yet to come
-  /// By which it gives of it; empty: it is on its disk alone, and gives once it
-  /// is told to hold it.
-  /// Of an object store: the folder that it is in.
+  uint64_t missing = 0; ///< chunks of `only` that have not arrived yet
+  /// Token by which other hosts may fetch the content from this one. Empty: the
+  /// content is on the disk only, and is served after a pin_content. For an
+  /// object store: the folder of the bundle.
   std::string token;
-  bool wants = false; ///< it is getting it
+  bool wants = false; ///< the host is fetching it
   transfer_rank rank = transfer_rank::start;
-  std::vector<std::string> from; ///< whom it gets it from
-  bool lasts = false; ///< somebody has put it there: it is never evicted
-  /// Whom it lost last of those, and why, if nothing came since.
+  std::vector<std::string> from; ///< current sources
+  bool lasts = false; ///< placed on the disk by a person: never evicted
+  /// The source that was lost last, and why, if no chunk has arrived since.
   std::string trouble{};
   std::string after{}; ///< as in set_sources
-  bool begun = false;  ///< it has memory of its own for what comes
+  bool begun = false;  ///< memory for the content is allocated
   bool on_disk = false;
   MILLRACE_FIELDS(content_state, content, model, version, bytes, chunks, only,
                   missing, token, wants, rank, from, lasts, trouble, after,
                   begun, on_disk)
 };
 
-/// Relay to chain controller, whenever it changes: all that its host has.
+/// Relay to chain controller, at each change: all contents of its host.
 struct content_report {
   std::string node;
   uint64_t incarnation = 0;
   std::string rack;
-  std::string address; ///< of its bulk endpoint
+  std::string address; ///< of the node's bulk endpoint
   std::vector<content_state> contents;
   caf::strong_actor_ptr relay;
-  /// That the node is on; those on one share what they have in memory. Empty:
-  /// it shares nothing.
+  /// Host that the node runs on. Nodes of one host share contents in memory.
+  /// Empty: the node shares nothing.
   std::string host = {};
   MILLRACE_FIELDS(content_report, node, incarnation, rack, address, contents,
                   relay, host)
 };
 
-/// Whom to get a content from.
+/// A source of a content.
 struct bulk_origin {
   std::string node;
   std::string address;
@@ -80,42 +80,43 @@ struct bulk_origin {
   MILLRACE_FIELDS(bulk_origin, node, address, token, only)
 };
 
-/// Chain controller to relay: get what you want of this content from these, and
-/// from nobody else. Again and again: the last word counts.
+/// Chain controller to relay: fetch the missing chunks of this content from
+/// these sources only. Replaces the previous message.
 struct set_sources {
   std::string content;
   std::vector<bulk_origin> from;
-  /// Not yet: this node of the same host gets it, and will share it. Empty:
-  /// none does.
+  /// The node of the same host that fetches the content and will share it: the
+  /// relay waits for that node. Empty: there is none.
   std::string after = {};
   MILLRACE_FIELDS(set_sources, content, from, after)
 };
 
-/// Chain controller to relay: others are to get this from you. Have it in
-/// memory while they do.
+/// Chain controller to relay: other hosts will fetch this content from the
+/// node. The node keeps it in memory while `on`.
 struct pin_content {
   std::string content;
   bool on = true;
   MILLRACE_FIELDS(pin_content, content, on)
 };
 
-/// Chain controller to relay, and from there to its cache: these are not to go,
-/// for nobody else has all of one, or nobody has one for good and all others
-/// may let it go. Takes the place of what was said before.
+/// Chain controller to relay, and from the relay to its cache: contents that
+/// must not be evicted. Either no other host has a whole copy, or each other
+/// copy may be evicted too. Replaces the previous list.
 struct pinned_contents {
   std::vector<std::string> contents;
   MILLRACE_FIELDS(pinned_contents, contents)
 };
 
-/// A controller whose chain controller knows nothing yet asks for content
-/// reports.
+/// Controller to relays: send a content report. Sent while the chain controller
+/// has no reports.
 struct report_contents {
   MILLRACE_FIELDS(report_contents)
 };
 
-// -- looking in ---------------------------------------------------------------
+//  -- queries
+//  ------------------------------------------------------------------
 
-/// Who gets what from whom? To a chain controller.
+/// Operator to chain controller: requests chains and copies of all contents.
 struct get_chains {
   MILLRACE_FIELDS(get_chains)
 };
@@ -123,18 +124,19 @@ struct get_chains {
 /// A host in a chain.
 struct chain_hop {
   std::string node;
-  std::vector<std::string> from; ///< none: it waits for somebody who has it
-  uint64_t bytes = 0;            ///< that it wants
-  uint64_t chunks = 0;           ///< that those are
-  uint64_t missing = 0;          ///< of those
-  double rate = 0;               ///< bytes a second, lately
-  std::string trouble;           ///< as in content_state
-  std::string after;             ///< as in set_sources
+  /// Current sources; none: the host waits for one.
+  std::vector<std::string> from;
+  uint64_t bytes = 0;   ///< of the content, needed on this host
+  uint64_t chunks = 0;  ///< of the content, needed on this host
+  uint64_t missing = 0; ///< of `chunks`, not arrived yet
+  double rate = 0;      ///< bytes per second, recent average
+  std::string trouble;  ///< as in content_state
+  std::string after;    ///< as in set_sources
   MILLRACE_FIELDS(chain_hop, node, from, bytes, chunks, missing, rate, trouble,
                   after)
 };
 
-/// Hosts that get one content, each from the one before it.
+/// Hosts that fetch one content, each from the host before it.
 struct chain_status {
   std::string content;
   std::string model;
@@ -144,7 +146,7 @@ struct chain_status {
   MILLRACE_FIELDS(chain_status, content, model, version, sources, hops)
 };
 
-/// Who has all of a content: hosts, and object stores.
+/// The hosts and object stores with the whole content.
 struct content_copies {
   std::string content;
   std::string model;
@@ -159,7 +161,7 @@ struct chain_list {
   MILLRACE_FIELDS(chain_list, chains, copies)
 };
 
-/// What does an object store have? To a controller's watch of it.
+/// Operator to the controller's watch of an object store: requests its state.
 struct get_store {
   MILLRACE_FIELDS(get_store)
 };
@@ -167,24 +169,25 @@ struct get_store {
 struct store_status {
   std::string url;
   uint64_t models = 0;
-  uint64_t bytes = 0;        ///< of their weights
-  microseconds read_ago{-1}; ///< since that was read; -1: it never could be
-  std::string error;         ///< why it could not be read the last time
+  uint64_t bytes = 0; ///< of all weights
+  /// Since the last successful read; -1: there was none.
+  microseconds read_ago{-1};
+  std::string error; ///< why the last read failed
   MILLRACE_FIELDS(store_status, url, models, bytes, read_ago, error)
 };
 
-/// What does a host keep? To its cache.
+/// Operator to cache: requests the bundles of its host.
 struct get_cache {
   MILLRACE_FIELDS(get_cache)
 };
 
-/// Where a host has a bundle, or that it gets it.
+/// Where a host has a bundle.
 enum class cache_place : uint8_t {
-  disk, ///< where people put it
+  disk, ///< in the bundle folder, placed by a person
   arriving,
   memory,
-  kept,  ///< on the disk, after it came from another host
-  broken ///< where people put it, and used no more
+  kept,  ///< in the disk cache, fetched from another host
+  broken ///< in the bundle folder, but unusable
 };
 
 constexpr auto names_of(cache_place) {
@@ -197,10 +200,10 @@ struct cached_bundle {
   std::string content;
   cache_place state = cache_place::disk;
   uint64_t bytes = 0;
-  uint64_t there = 0;   ///< bytes that are verified
-  uint64_t users = 0;   ///< replicas here
-  microseconds idle{0}; ///< since it was used last
-  bool last = false;    ///< as in pinned_contents: it stays
+  uint64_t there = 0;   ///< verified bytes
+  uint64_t users = 0;   ///< replicas on this host
+  microseconds idle{0}; ///< since the last use
+  bool last = false;    ///< in pinned_contents: not evicted
   MILLRACE_FIELDS(cached_bundle, model, version, content, state, bytes, there,
                   users, idle, last)
 };
@@ -209,8 +212,8 @@ struct cache_status {
   uint64_t held = 0;     ///< bytes of memory
   uint64_t capacity = 0; ///< 0: not limited
   std::vector<cached_bundle> bundles;
-  uint64_t disk_held = 0;     ///< bytes of what is kept
-  uint64_t disk_capacity = 0; ///< 0: nothing is
+  uint64_t disk_held = 0;     ///< bytes in the disk cache
+  uint64_t disk_capacity = 0; ///< 0: no disk cache
   MILLRACE_FIELDS(cache_status, held, capacity, bundles, disk_held,
                   disk_capacity)
 };

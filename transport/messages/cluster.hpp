@@ -15,11 +15,11 @@ namespace millrace {
 
 // -- orders ------------------------------------------------------------------
 
-/// Controller to node: have this replica. Idempotent. Obeyed only from the
-/// newest controller epoch the node has seen.
+/// Controller to node: run this replica. Idempotent. Ignored unless it comes
+/// from the newest controller epoch that the node has seen.
 struct deploy {
   uint64_t epoch = 0;
-  uint64_t sequence = 0; ///< of this controller's orders to this node
+  uint64_t sequence = 0; ///< number of the order, by controller and node
   assignment what;
   MILLRACE_FIELDS(deploy, epoch, sequence, what)
 };
@@ -32,8 +32,8 @@ struct evict {
   MILLRACE_FIELDS(evict, epoch, sequence, replica)
 };
 
-/// Controller to node: new parameters of a replica, without a reload.
-/// Idempotent. Ignored for a replica that is not there.
+/// Controller to node: new parameters of a running replica, without a reload.
+/// Idempotent. Ignored if the node does not have the replica.
 struct adjust {
   uint64_t epoch = 0;
   uint64_t sequence = 0;
@@ -41,12 +41,12 @@ struct adjust {
   tunables tuned;
   serving_policy policy;
   std::vector<std::string> tenants;
-  group_tag group; ///< that the replica belongs to now
+  group_tag group; ///< new group of the replica
   MILLRACE_FIELDS(adjust, epoch, sequence, replica, tuned, policy, tenants,
                   group)
 };
 
-/// Controller to node: shares a device otherwise from now on. Idempotent.
+/// Controller to node: changes how a device is shared. Idempotent.
 struct adjust_device {
   uint64_t epoch = 0;
   uint64_t sequence = 0;
@@ -55,59 +55,63 @@ struct adjust_device {
   MILLRACE_FIELDS(adjust_device, epoch, sequence, device, sharing)
 };
 
-/// Operator to supervisor: an emulated device becomes slower, to try out how
-/// policies react. Answered ack; bad_request for a device that is not emulated.
+/// Operator to supervisor: slows an emulated device down, to test how policies
+/// react. Answered by ack; bad_request for a device that is not emulated.
 struct slow_device {
   std::string device; ///< its id
-  double factor = 1;  ///< its times are multiplied by this; above 0
+  double factor = 1;  ///< multiplies its execution times; above 0
   MILLRACE_FIELDS(slow_device, device, factor)
 };
 
-/// Node to controller, at each meeting and whenever it changes: what it has.
+/// Node to controller, after each new link and at each change: the state of the
+/// node.
 struct inventory {
   node_state state;
-  uint64_t epoch = 0;    ///< of the last order obeyed, and its number: orders
-  uint64_t sequence = 0; ///< sent since are still on their way
+  uint64_t epoch = 0;    ///< of the last order that the node executed
+  uint64_t sequence = 0; ///< number of the order; later orders are on their way
   caf::strong_actor_ptr supervisor;
-  caf::strong_actor_ptr gateway; ///< null where there is none
+  caf::strong_actor_ptr gateway; ///< null: the node has no gateway
   MILLRACE_FIELDS(inventory, state, epoch, sequence, supervisor, gateway)
 };
 
-/// A controller whose placement knows nothing yet asks for inventories.
+/// Controller to nodes: send an inventory. Sent while the placement has no
+/// inventories.
 struct report_inventory {
   MILLRACE_FIELDS(report_inventory)
 };
 
-/// Operator to registry: fixes the groups of a model in place of its policy's,
-/// until `unpin_model` or for a time. Answered once the pin is on disk. Errors:
-/// unknown_model; bad_request for groups that policy `given` does not read.
+/// Operator to registry: replaces the groups of a model's policy by fixed
+/// groups, until `unpin_model` or for a time. Answered once the pin is on disk.
+/// Errors: unknown_model; bad_request for groups that policy `given` cannot
+/// read.
 struct pin_model {
   std::string model;
-  std::string groups;   ///< as the option of policy `given`
-  microseconds time{0}; ///< 0: until it is unpinned
+  std::string groups;   ///< in the syntax of the option of policy `given`
+  microseconds time{0}; ///< 0: until unpin_model
   MILLRACE_FIELDS(pin_model, model, groups, time)
 };
-/// Operator to registry: ends a pin. Errors: unknown_model without a pin.
+/// Operator to registry: ends a pin. Errors: unknown_model if there is none.
 struct unpin_model {
   std::string model;
   MILLRACE_FIELDS(unpin_model, model)
 };
 
-/// Operator to registry: settings of a scope, in place of the config's.
-/// Answered once the settings are on disk. Errors: bad_request.
+/// Operator to registry: settings of a scope, which replace those of the
+/// config. Answered once the settings are on disk. Errors: bad_request.
 struct set_scope {
   std::string scope;
-  std::optional<scope_settings> settings; ///< none: those of the config again
+  std::optional<scope_settings> settings; ///< none: back to the config
   MILLRACE_FIELDS(set_scope, scope, settings)
 };
 
-/// Operator or config to registry: want this; replicas = 0 means none.
-/// Answered once it is on disk.
+/// Operator or config to registry: the settings of a model; replicas = 0
+/// removes all replicas. Answered once the settings are on disk.
 struct set_model {
   model_settings settings;
-  /// From a config: does not replace what an operator said.
+  /// From a config: does not replace the settings of an operator.
   bool is_default = false;
-  /// What is to be replaced, or nothing is done. Errors: conflict.
+  /// The settings to replace; if others are registered nothing changes. Errors:
+  /// conflict.
   std::optional<model_settings> instead_of;
   MILLRACE_FIELDS(set_model, settings, is_default, instead_of)
 };
@@ -117,7 +121,8 @@ struct forget_model {
   MILLRACE_FIELDS(forget_model, model)
 };
 
-// -- looking in ---------------------------------------------------------------
+//  -- queries
+//  ------------------------------------------------------------------
 
 struct get_members {
   MILLRACE_FIELDS(get_members)
@@ -139,7 +144,7 @@ struct member_list {
   MILLRACE_FIELDS(member_list, self, peers, lost, left)
 };
 
-/// One actor of a node, for the tree.
+/// One actor in the actor tree of a node.
 struct actor_info {
   std::string name;
   std::string parent;
@@ -167,7 +172,8 @@ struct node_status {
   std::vector<replica_status> replicas;
   std::vector<actor_info> actors;
   std::vector<model_info> models;
-  std::vector<std::string> troubles; ///< to see to, while it works on
+  /// For the operator to solve; the node works on.
+  std::vector<std::string> troubles;
   std::vector<std::string> unusable; ///< devices that are out of service
   MILLRACE_FIELDS(node_status, node, state, reason, uptime, devices, replicas,
                   actors, models, troubles, unusable)
@@ -177,7 +183,7 @@ struct get_models {
   MILLRACE_FIELDS(get_models)
 };
 
-/// What is registered and how far it is.
+/// A registered model and the number of its copies.
 struct model_status {
   model_settings settings;
   uint64_t wanted = 0; ///< copies
@@ -192,17 +198,18 @@ struct model_list {
   MILLRACE_FIELDS(model_list, models)
 };
 
-/// For people: the latest replicas that were started, and what took how long.
+/// For operators: the latest starts of replicas, with the time of each step.
 struct get_starts {
   MILLRACE_FIELDS(get_starts)
 };
 
-/// From the decision on, by the controller's clock.
+/// One start of a replica. Times run from the decision, by the controller's
+/// clock.
 struct replica_start {
-  replica_status how;    ///< as its node said last
-  microseconds ago{0};   ///< since it was decided
-  microseconds order{0}; ///< until its node had begun
-  microseconds ready{0}; ///< until it was heard to be ready; 0: it is not
+  replica_status how;    ///< as last reported by its node
+  microseconds ago{0};   ///< since the decision
+  microseconds order{0}; ///< until its node began the start
+  microseconds ready{0}; ///< until the controller received `ready`; 0: not yet
   MILLRACE_FIELDS(replica_start, how, ago, order, ready)
 };
 
@@ -211,7 +218,8 @@ struct start_list {
   MILLRACE_FIELDS(start_list, starts)
 };
 
-/// Operator to node: take no new work, finish, then leave. Answered at once.
+/// Operator to node: accept no new work, finish open work, then leave. Answered
+/// at once.
 struct drain {
   MILLRACE_FIELDS(drain)
 };

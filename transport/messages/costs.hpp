@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// Costs of work as known to the profiler. No actor handles: policies
+/// Costs of work, as the profiler stores them. No actor handles: policies
 /// include this file.
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace millrace {
 
-/// Profiles of one model, measured or imported, each of some layers.
+/// Profiles of one model, measured or imported, each for a range of layers.
 struct model_profiles {
   std::vector<profile> all;
   MILLRACE_FIELDS(model_profiles, all)

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// What scaling policies decided and why. No actor handles.
+/// Decisions of scaling policies, with reasons. No actor handles.
 
 #include <cstdint>
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-/// What a policy remembers between two proposals: numbers by name, such as
+/// State of a policy between two proposals: numbers by name, such as
 /// "MODEL/up_since". Serialisable, so that a decision can be replayed.
 struct policy_memory {
   std::map<std::string, double> values;
@@ -28,8 +28,8 @@ struct decision {
   std::string scope;
   std::string policy;
   uint64_t number = 0;   ///< counts the decisions of this controller
-  uint64_t snapshot = 0; ///< that it was decided on
-  microseconds ago{0};   ///< when it is shown
+  uint64_t snapshot = 0; ///< number of the snapshot that it is based on
+  microseconds ago{0};   ///< age when it is shown
   uint64_t from = 0;     ///< copies of the model
   uint64_t to = 0;
   std::string reason;
@@ -39,7 +39,7 @@ struct decision {
                   to, reason, groups)
 };
 
-/// For people: the latest decisions of one model, or of all.
+/// For operators: the latest decisions of one model, or of all.
 struct get_decisions {
   std::string model; ///< empty: all
   MILLRACE_FIELDS(get_decisions, model)
@@ -49,7 +49,7 @@ struct decision_list {
   MILLRACE_FIELDS(decision_list, decisions)
 };
 
-/// For people: how each model is scaled.
+/// For operators: how each model is scaled.
 struct get_scaling {
   MILLRACE_FIELDS(get_scaling)
 };
@@ -75,21 +75,21 @@ struct scaling_list {
   MILLRACE_FIELDS(scaling_list, models)
 };
 
-/// For people: the demand for each model as the controller sees it.
+/// For operators: the demand for each model as the controller sees it.
 struct get_demand {
   MILLRACE_FIELDS(get_demand)
 };
 struct demand_source {
   std::string node;
   uint64_t reports = 0; ///< received
-  uint64_t ignored = 0; ///< among them: falling counters, or no numbers
+  uint64_t ignored = 0; ///< of these: falling counters, or invalid numbers
   microseconds ago{0};  ///< since the last one
   MILLRACE_FIELDS(demand_source, node, reports, ignored, ago)
 };
 struct demand_row {
   std::string model;
   double rate = 0;
-  uint64_t arrived = 0; ///< since this controller began
+  uint64_t arrived = 0; ///< since this controller started
   uint64_t waiting = 0;
   microseconds oldest{0};
   double wait = 0;
@@ -97,9 +97,10 @@ struct demand_row {
   double within = 1;
   double arrival_cv = 0;
   std::vector<stage_load> stages; ///< as in model_load
-  double latency_p50 = 0; ///< seconds from arrival to answer, of the latest ok
-  double latency_p99 = 0; ///< answers; 0: none yet
-  double errors = 0;      ///< part of the latest answers that are not ok
+  double latency_p50 = 0; ///< seconds from arrival to answer, over the latest
+                          ///< ok answers; 0: none yet
+  double latency_p99 = 0; ///< as latency_p50
+  double errors = 0;      ///< fraction of the latest answers that are not ok
   MILLRACE_FIELDS(demand_row, model, rate, arrived, waiting, oldest, wait,
                   service, within, arrival_cv, stages, latency_p50, latency_p99,
                   errors)

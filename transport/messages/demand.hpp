@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// Demand: what gateways count and report to controllers. No actor handles:
+/// Demand: counters that gateways report to controllers. No actor handles:
 /// policies include this file.
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace millrace {
 
-/// What ok batches of a model needed at one stage, since the gateway's start.
+/// Counters of ok batches of a model at one stage, since the gateway's start.
 struct stage_counters {
   layer_range layers;    ///< of the stage; {0, 0}: whole replicas
-  uint64_t requests = 0; ///< in the batches
-  moments waits; ///< of batches, in seconds; the router's queue is the first
-                 ///< stage's
-  moments runs;  ///< of batches, in seconds
-  double waited = 0; ///< seconds, summed over the requests of all batches
+  uint64_t requests = 0; ///< in these batches
+  moments waits; ///< waiting times of batches, in seconds; at the first stage
+                 ///< in the router's queue
+  moments runs;  ///< execution times of batches, in seconds
+  double waited = 0; ///< waiting time in seconds, summed over all requests
   MILLRACE_FIELDS(stage_counters, layers, requests, waits, runs, waited)
 };
 
@@ -49,7 +49,7 @@ struct duration_bins {
 };
 
 /// Demand for one model at one gateway. Counters run since the gateway's start,
-/// so that a report that is lost costs nothing.
+/// so that a lost report loses no data.
 struct model_counters {
   std::string model;
   uint64_t arrived = 0;      ///< requests that named the model or a variant
@@ -75,33 +75,24 @@ struct model_counters {
                   executed, stages, bins, latencies, waiting, oldest)
 };
 
-/// Gateway to every controller, once a period, one-way: models whose counters
-/// have changed since the last report, and every few seconds all of them.
+/// Gateway to every controller, once per period, one-way: the models with
+/// changed counters since the last report, and every few seconds all models.
 struct demand_report {
   std::string node;         ///< of the gateway
-  uint64_t incarnation = 0; ///< of that node
-  uint64_t life = 0;        ///< of the gateway within it: counters began anew
-  uint64_t sequence = 0;    ///< of this report, from 1
-  microseconds end{0};      ///< since the gateway's start: what it counts up to
+  uint64_t incarnation = 0; ///< of the node
+  uint64_t life = 0; ///< counts the gateway's starts within the incarnation;
+                     ///< counters restart at 0
+  uint64_t sequence = 0; ///< of this report, from 1
+  microseconds end{0};   ///< end of the counted time, since the gateway's start
   std::vector<model_counters> models;
   MILLRACE_FIELDS(demand_report, node, incarnation, life, sequence, end, models)
 };
 
-/// Gateway to every controller: requests wait for a model of which no replica
-/// is ready. Sent at the first of them, and each period while it is so.
+/// Gateway to every controller: requests wait for a model without a ready
+/// replica. Sent for the first such request, then once per period.
 struct pressure {
   std::string model;
   MILLRACE_FIELDS(pressure, model)
-};
-
-/// Gateway to router and back: how many requests wait.
-struct get_backlog {
-  MILLRACE_FIELDS(get_backlog)
-};
-struct backlog {
-  uint64_t waiting = 0;
-  microseconds oldest{0};
-  MILLRACE_FIELDS(backlog, waiting, oldest)
 };
 
 /// How demand is reported.

@@ -27,24 +27,25 @@ struct tunables {
   /// Share of the batches, relative to other replicas of the model that have
   /// room: a replica of weight 2 gets twice the batches of one of weight 1.
   double weight = 1;
-  uint64_t rows_max = 0; ///< of one request, which then runs alone; 0: no limit
+  /// Rows of one request, which then runs alone; 0: no limit.
+  uint64_t rows_max = 0;
   MILLRACE_FIELDS(tunables, batch, concurrency, threads, weight, rows_max)
 };
 
-/// Replicas of one model, or of one part of it, that are alike. A policy
-/// chooses the id; replicas of a group stay when other groups change.
+/// Replicas of one model, or of one part of it, with equal parameters. The
+/// policy chooses the id. Replicas of a group stay when other groups change.
 struct replica_group {
   std::string id; ///< "SCOPE/MODEL/KEY"
   std::string model;
   uint64_t version = 0; ///< 0: no node has the version that is wanted
   uint64_t stage = 0;   ///< number of the part within its cut, from 0
-  layer_range layers;   ///< {0, 0}: all layers, of a bundle that is not known
-  /// Groups of one model with the same cut make up its copies together and are
-  /// placed all or none. Unique within the model.
+  layer_range layers; ///< {0, 0}: all layers of a bundle that is not known yet
+  /// Groups of one model with the same cut form whole copies and are placed all
+  /// or none. Unique within the model.
   std::string cut;
-  /// The cut whose replicas become whole ones: on each device with a ready
-  /// replica of that cut a replica of this group is loaded beside it. Empty:
-  /// the group stands for itself.
+  /// The cut whose replicas this group completes: on each device with a ready
+  /// replica of that cut, a replica of this group is loaded beside it. Empty:
+  /// the group is independent.
   std::string extends;
   std::string device; ///< kind, id, NODE/ID; empty: any
   double share = 0;   ///< part of a device, as in model_settings
@@ -55,14 +56,14 @@ struct replica_group {
   /// Rows that its replicas are loaded for; 0: at least tuned.batch.
   uint64_t batch_max = 0;
   tunables tuned;
-  uint64_t units = 0; ///< of its device that a replica takes
+  uint64_t units = 0; ///< units of its device per replica
   MILLRACE_FIELDS(replica_group, id, model, version, stage, layers, cut,
                   extends, device, share, count, least, priority, avoid,
                   batch_max, tuned, units)
 };
 
-/// The group of a replica, as its assignment carries it: a new controller
-/// rebuilds the groups from the replicas that run.
+/// The group of a replica, stored in its assignment: a new controller rebuilds
+/// the groups from the running replicas.
 struct group_tag {
   std::string id;
   std::string scope;
@@ -87,9 +88,9 @@ struct device_plan {
 /// The delay of one stage of a model as a policy sees it.
 struct stage_delay {
   layer_range layers;
-  double delay = 0;  ///< seconds that a request waits and runs there
-  double target = 0; ///< seconds that it may
-  bool key = false;  ///< the policy adds replicas, or did so lately
+  double delay = 0;  ///< seconds that a request waits and runs in the stage
+  double target = 0; ///< target of `delay`, in seconds
+  bool key = false;  ///< the policy adds replicas, or did so recently
   MILLRACE_FIELDS(stage_delay, layers, delay, target, key)
 };
 
@@ -109,9 +110,9 @@ constexpr auto names_of(variant_state) {
 /// need to choose among variants.
 struct variant_standing {
   variant_state state = variant_state::inactive;
-  double cost = 0;       ///< per second, of a replica
-  double load = 0;       ///< seconds until a replica is ready
-  double latency = 0;    ///< seconds of a batch, by the profile
+  double cost = 0;       ///< of one replica, per second
+  double load = 0;       ///< seconds from the order to a ready replica
+  double latency = 0;    ///< seconds per batch, from the profile
   bool room = false;     ///< some device has room for a replica
   double saturation = 0; ///< requests per second of one replica, at most
   MILLRACE_FIELDS(variant_standing, state, cost, load, latency, room,
@@ -119,35 +120,37 @@ struct variant_standing {
 };
 
 /// Autoscaler to placement: the groups of one scope. Replaces the previous
-/// proposal of the scope. A model of the scope without a group in it keeps what
-/// it has; none at all is a group with count 0.
+/// proposal of the scope. A model without a group in the proposal keeps its
+/// replicas; a group with count 0 removes them.
 struct proposal {
   std::string scope;
   uint64_t epoch = 0;    ///< of the controller
-  uint64_t snapshot = 0; ///< number of the snapshot it was decided on
+  uint64_t snapshot = 0; ///< number of the snapshot that it is based on
   std::vector<replica_group> groups;
-  std::map<std::string, std::string> reasons; ///< by model: why so many
-  std::map<std::string, std::string> refused; ///< by model: why it has no plan
+  /// By model: the reason for the count.
+  std::map<std::string, std::string> reasons;
+  /// By model: why there is no plan.
+  std::map<std::string, std::string> refused;
   /// Devices without an entry, of any scope, are shared as configured. Of two
   /// entries for a device the later counts.
   std::vector<device_plan> devices;
   /// Machines of pools that the scope owns. A pool without an entry keeps the
   /// machines that it has.
   std::vector<machine_count> machines;
-  /// By model: the stages of its pipelines, where the policy looks at them.
+  /// By model: the stages of its pipelines, if the policy evaluates stages.
   std::map<std::string, std::vector<stage_delay>> stages;
-  /// By model: variants of an application, where the policy compares them.
+  /// By model: variants of an application, if the policy compares them.
   std::map<std::string, variant_standing> variants;
   MILLRACE_FIELDS(proposal, scope, epoch, snapshot, groups, reasons, refused,
                   devices, machines, stages, variants)
 };
 
-/// One replica that shall be, and its device. Written by the placement alone.
+/// A replica to run, and its device. Created by the placement only.
 struct assignment {
   std::string replica; ///< unique name, "MODEL.VERSION.NUMBER"
   std::string model;
   uint64_t version = 0;
-  layer_range layers; ///< that it has
+  layer_range layers; ///< of the replica
   std::string node;
   std::string device;
   double share = 0;
@@ -156,12 +159,12 @@ struct assignment {
   bool trusted = false;             ///< as in model_settings
   std::vector<std::string> tenants; ///< as in model_settings
   serving_policy policy;
-  /// The replica there of a part that this one, of the whole model, is to take
-  /// the place of: it has the other layers loaded while that one serves. Empty:
-  /// none.
+  /// The replica of a part, on the same device, that this replica of the whole
+  /// model will replace. This replica loads the other layers while the part
+  /// serves. Empty: none.
   std::string extends_replica;
-  std::string content;       ///< the bundle that is meant, as in model_info
-  uint64_t bytes = 0;        ///< of its weights, what these layers need
+  std::string content; ///< SHA-256 of the bundle's manifest, as in model_info
+  uint64_t bytes = 0;  ///< weights of these layers
   bool skip_warm_up = false; ///< as in load_request
   group_tag group;
   uint64_t units = 0; ///< of the device that the replica takes
@@ -181,20 +184,20 @@ constexpr auto names_of(replica_condition) {
   return name_table{"starting", "ready", "draining", "failed"};
 }
 
-/// How a replica is: from it to its supervisor, and in inventories.
+/// State of a replica: sent to its supervisor, and part of inventories.
 struct replica_status {
   assignment what;
   replica_condition state = replica_condition::starting;
-  std::string reason; ///< with failed
+  std::string reason; ///< of the failure
   uint64_t memory = 0;
-  microseconds load{0};    ///< from when its bundle was there
-  microseconds warm_up{0}; ///< after that
-  microseconds fetch{0};   ///< until its bundle was there and verified
-  /// With failed: the model is not to blame, but its requests, for one of them
-  /// took too long; or what its process was forked from was lost.
+  microseconds load{0};    ///< load time, once the bundle was on the host
+  microseconds warm_up{0}; ///< time after the load
+  microseconds fetch{0}; ///< time until the bundle was on the host and verified
+  /// With failed: the model is not at fault. A request took too long, or the
+  /// process that its process was forked from was lost.
   bool excused = false;
-  std::string from{}; ///< where its bundle was: disk, memory, a node or a store
-  microseconds first_answer{-1}; ///< since it was ready; below 0: none yet
+  std::string from{}; ///< source of the bundle: disk, memory, a node or a store
+  microseconds first_answer{-1}; ///< since `ready`; below 0: none yet
   MILLRACE_FIELDS(replica_status, what, state, reason, memory, load, warm_up,
                   fetch, excused, from, first_answer)
 };
@@ -203,28 +206,29 @@ struct replica_status {
 struct wanted_model {
   std::string model;
   uint64_t version = 0;             ///< 0: no node has the wanted version
-  std::string application;          ///< of the bundle; empty without one
+  std::string application;          ///< from the bundle; may be empty
   std::vector<std::string> tenants; ///< as in model_settings
-  /// Why the model has fewer replicas than wanted; empty: it has all.
+  /// Why the model has fewer replicas than wanted; empty: it has all of its
+  /// replicas.
   std::string note;
   microseconds slo{0}; ///< as in model_settings
-  /// Requests wait while no replica is ready. `info` is set then: a gateway
-  /// makes the router from it.
+  /// Requests wait while no replica is ready, in a router that the gateway
+  /// creates from `info`. `info` is set then.
   bool waits = false;
   model_info info{};
   serving_policy policy{};
   bool stuck = false; ///< no replica runs or can be started; see note
-  /// Nodes by the names of the replicas that the controller has assigned to
-  /// them: a gateway takes no others.
+  /// Node by replica name, for the replicas that the controller has assigned. A
+  /// gateway accepts no others.
   std::map<std::string, std::string> replicas;
-  /// As the scaling policy of its application sees it; nothing: it has none.
+  /// From the scaling policy of its application; none: the policy has no data.
   std::optional<variant_standing> standing{};
   MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note, slo,
                   waits, info, policy, stuck, replicas, standing)
 };
 
-/// Controller to gateways: these are to be served, and no others. Obeyed only
-/// from the newest controller epoch the gateway has seen.
+/// Controller to gateways: the models to serve, and no others. Ignored unless
+/// it comes from the newest controller epoch that the gateway has seen.
 struct wanted_models {
   uint64_t epoch = 0;
   std::vector<wanted_model> models;

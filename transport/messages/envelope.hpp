@@ -9,18 +9,18 @@
 
 namespace millrace {
 
-/// What every message's first frame begins with, before its body. Fields at
-/// their default are not sent; unknown fields are ignored.
+/// The first map of a message's first frame, before the body. Fields with their
+/// default value are not sent; unknown fields are ignored.
 struct header {
   uint32_t v = 0;     ///< protocol version
-  std::string t;      ///< type: which message the body is
-  uint64_t id = 0;    ///< correlation: a reply carries its request's
+  std::string t;      ///< type of the body
+  uint64_t id = 0;    ///< correlation: a reply carries the id of its request
   std::string to;     ///< address of the receiver; clients leave it out
   std::string from;   ///< address of the sender; clients leave it out
-  uint64_t inc = 0;   ///< between nodes: incarnation that is meant
-  deadline left;      ///< microseconds until the answer is worthless
-  int32_t prio = 0;   ///< higher goes first
-  std::string tenant; ///< given by the endpoint, ignored from clients
+  uint64_t inc = 0;   ///< between nodes: incarnation of the intended receiver
+  deadline left;      ///< microseconds until the answer is useless
+  int32_t prio = 0;   ///< higher is served first
+  std::string tenant; ///< set by the endpoint, ignored from clients
   std::string trace;  ///< trace id, passed along
   MILLRACE_FIELDS(header, v, t, id, to, from, inc, left, prio, tenant, trace)
 };
@@ -37,7 +37,7 @@ struct error_reply {
 
 /// Success.
 struct ack {
-  std::vector<std::string> remarks; ///< that one may want to know of
+  std::vector<std::string> remarks; ///< for the operator to read
   MILLRACE_FIELDS(ack, remarks)
 };
 

@@ -24,22 +24,22 @@ class bus;
 /// text.
 struct version_name : std::string {
   version_name() = default;
-  version_name(std::string x) : std::string(std::move(x)) {}
-  version_name(const char* x) : std::string(x) {}
+  version_name(std::string name) : std::string(std::move(name)) {}
+  version_name(const char* name) : std::string(name) {}
 };
 
-/// Asks for one forward pass. Names a model, or an application whose cheapest
-/// fitting variant is then chosen.
+/// Requests one forward pass of a model, or of the variant of an application
+/// that the gateway's selection policy chooses.
 struct infer {
   std::string model;
   version_name version; ///< empty: "default"
   std::string application;
   std::optional<double> accuracy;      ///< of the variant, at least
   std::optional<microseconds> latency; ///< of the variant, at most
-  /// Running it twice does no harm, so what a lost replica may have run is run
-  /// again elsewhere. False: it is answered unavailable instead.
+  /// The request may run twice without harm: after the loss of a replica it
+  /// runs again elsewhere. False: it is answered unavailable then.
   bool idempotent = true;
-  std::vector<named_tensor> inputs; ///< in order, or named
+  std::vector<named_tensor> inputs; ///< named, or in the order of the signature
   MILLRACE_FIELDS(infer, model, version, application, accuracy, latency,
                   idempotent, inputs)
 };
@@ -47,24 +47,26 @@ struct infer {
 /// The one final answer to a request.
 struct infer_reply {
   ec status = ec::internal;
-  std::string error;           ///< what was found and what was expected
+  std::string error;           ///< value found and value expected
   microseconds retry_after{0}; ///< with overloaded
   std::string model;
   uint64_t version = 0;
-  std::string replica; ///< who computed it, or failed to
-  uint32_t batch = 0;  ///< requests that were computed together
+  std::string replica; ///< replica that computed it, or failed to
+  uint32_t batch = 0;  ///< requests in the batch
   // Parts of the total; the rest is transfer between the gateway and devices.
   microseconds queue{0};
   microseconds execute{0};
   microseconds total{0}; ///< in the gateway, from arrival to answer
   std::vector<named_tensor> outputs;
-  microseconds gathered{0};     ///< of queue: a replica was free meanwhile
-  microseconds interference{0}; ///< of execute: what neighbours on devices cost
+  microseconds gathered{0}; ///< part of `queue` during which a replica was free
+  /// Part of `execute`: delay by other work on the devices.
+  microseconds interference{0};
   MILLRACE_FIELDS(infer_reply, status, error, retry_after, model, version,
                   replica, batch, queue, execute, total, outputs, gathered,
                   interference)
 
-  /// Its status is in every answer.
+  /// The values that an encoder may omit: no reply has this status, so each
+  /// reply carries its status.
   static infer_reply left_out() {
     infer_reply out;
     out.status = static_cast<ec>(0xff);
@@ -77,13 +79,13 @@ struct cancel {
   MILLRACE_FIELDS(cancel)
 };
 
-/// Asks what there is to ask for.
+/// Requests the descriptions of models.
 struct describe_models {
   std::string model; ///< empty: all
   MILLRACE_FIELDS(describe_models, model)
 };
 
-/// The models a client may ask for.
+/// The models that a client may request.
 struct model_list_reply {
   std::vector<model_info> models;
   MILLRACE_FIELDS(model_list_reply, models)
@@ -91,7 +93,7 @@ struct model_list_reply {
 
 // -- inside a node ------------------------------------------------------------
 
-/// Who sent a request: which endpoint, and which connection to it.
+/// Origin of a request: an endpoint, and a connection to it.
 struct session {
   uint32_t endpoint = 0;
   std::string connection;
@@ -99,7 +101,7 @@ struct session {
   friend auto operator<=>(const session&, const session&) = default;
 };
 
-/// A client's name for what it asks, and how it wants to be answered.
+/// The client's id of a request, and how the answer is framed.
 struct client_tag {
   uint64_t id = 0;
   bool grouped = false; ///< answers may share a frame, as the requests did
@@ -113,22 +115,23 @@ struct client_request {
   int32_t priority = 0;
   std::string trace;
   infer request;
-  bool taken = false; ///< by a gateway, which owes the answer from then on
+  bool taken = false; ///< by a gateway, which must answer it from then on
   MILLRACE_FIELDS(client_request, tag, due, priority, trace, request, taken)
 };
 
-/// Requests that came in one frame. Those that no gateway has taken when the
-/// last holder lets go, in whatever thread, are answered as unavailable: what
-/// lies in the mailbox of a gateway that crashes is not lost.
+/// Requests that came in one frame. When the last holder releases the group, in
+/// any thread, the requests that no gateway has taken are answered as
+/// unavailable. So the requests in the mailbox of a crashed gateway are
+/// answered.
 struct request_group {
-  request_group(bus* net, session x) : via(net), from(std::move(x)) {}
+  request_group(bus* net, session client) : via(net), from(std::move(client)) {}
   request_group(const request_group&) = delete;
   request_group& operator=(const request_group&) = delete;
   ~request_group();
 
-  bus* via; ///< null: nobody is answered. It outlives all actors of its node.
+  bus* via; ///< null: no answers. Outlives all actors of its node.
   session from;
-  std::deque<client_request> requests; ///< which do not move
+  std::deque<client_request> requests; ///< elements never move
 };
 
 /// Requests on their way from the bus to the gateway.
@@ -143,7 +146,7 @@ struct client_cancel {
   MILLRACE_FIELDS(client_cancel, from, id)
 };
 
-/// A connection has ended: nobody waits for what it asked.
+/// A connection has ended: its open requests need no answer.
 struct client_left {
   session from;
   MILLRACE_FIELDS(client_left, from)
@@ -156,123 +159,18 @@ struct client_describe {
   MILLRACE_FIELDS(client_describe, from, tag, model)
 };
 
-/// A replica had a request for so long, from its router's point of view.
+/// The time that a replica had a request, measured by its router.
 struct stay {
   std::string replica;
   microseconds took{0};
   MILLRACE_FIELDS(stay, replica, took)
 };
 
-/// A request was with replicas, one of which was lost or failed it.
+/// An attempt to run a request that ended with a lost or failed replica.
 struct vain_attempt {
-  std::vector<stay> stays; ///< of a model in parts: with each that had it
+  std::vector<stay> stays; ///< one per replica that had the request
   std::string why;         ///< "m.1.2 was lost"
   MILLRACE_FIELDS(vain_attempt, stays, why)
-};
-
-/// What a request went through before it was handed on.
-struct request_past {
-  microseconds waited{0};
-  uint32_t attempts = 0; ///< times it was given to a replica
-  uint32_t crashes = 0;  ///< times its model's process ended over it
-  uint32_t suspect = 0;  ///< and times that it may have ended more
-  bool alone = false;    ///< shares no batch: its last one failed or was lost
-  std::vector<vain_attempt> vain;
-  MILLRACE_FIELDS(request_past, waited, attempts, crashes, suspect, alone, vain)
-};
-
-/// An admitted request.
-struct routed {
-  uint64_t key = 0; ///< the gateway's
-  deadline due;
-  int32_t priority = 0;
-  std::vector<tensor> inputs;
-  uint64_t rows = 1;
-  bool once = false;                ///< given to a replica once at most
-  std::optional<request_past> past; ///< of one that was handed on
-  MILLRACE_FIELDS(routed, key, due, priority, inputs, rows, once, past)
-};
-
-/// Gateway to router: admitted requests that came together.
-struct route {
-  std::vector<routed> requests;
-  MILLRACE_FIELDS(route, requests)
-};
-
-/// Gateway to router: forget it, nobody waits any more. Answered by a
-/// request_track where it has it.
-struct cancel_request {
-  uint64_t key = 0;
-  MILLRACE_FIELDS(cancel_request, key)
-};
-
-/// How far a request got that its router has no result of.
-struct request_track {
-  uint64_t key = 0;
-  uint32_t attempts = 0;
-  microseconds queue{0}; ///< until it was given to a replica, if it was
-  std::vector<vain_attempt> vain;
-  std::vector<stay> stays; ///< the last is, or was, where it is
-  MILLRACE_FIELDS(request_track, key, attempts, queue, vain, stays)
-};
-
-/// Gateway to router, for people: how far are these?
-struct get_tracks {
-  std::vector<uint64_t> keys;
-  MILLRACE_FIELDS(get_tracks, keys)
-};
-
-/// Of those that it has.
-struct track_list {
-  std::vector<request_track> tracks;
-  MILLRACE_FIELDS(track_list, tracks)
-};
-
-/// Gateway to router: hand back all requests that wait. With `closed` also
-/// those that come later, until a replica is ready; without it later ones wait.
-struct drain_queue {
-  bool closed = false;
-  MILLRACE_FIELDS(drain_queue, closed)
-};
-
-/// Router to gateway: what waited in vain.
-struct requests_returned {
-  std::vector<routed> requests;
-  MILLRACE_FIELDS(requests_returned, requests)
-};
-
-/// Router to gateway, whenever that changes: whether its replicas lead through
-/// all of the model, so that requests can be answered.
-struct model_availability {
-  bool open = false;
-  MILLRACE_FIELDS(model_availability, open)
-};
-
-/// What became of a request.
-struct outcome {
-  uint64_t key = 0;
-  ec status = ec::internal;
-  std::string text;
-  microseconds retry_after{0};
-  std::vector<tensor> outputs;
-  microseconds queue{0};
-  uint32_t attempts = 0; ///< times it was given to a replica
-  std::vector<vain_attempt> vain;
-  microseconds gathered{0}; ///< as in infer_reply
-  MILLRACE_FIELDS(outcome, key, status, text, retry_after, outputs, queue,
-                  attempts, vain, gathered)
-};
-
-/// Router to gateway: what became of requests; those computed together in one
-/// message.
-struct requests_completed {
-  std::string replica; ///< empty where none computed them
-  microseconds execute{0};
-  std::vector<stage_visit> visits; ///< of a model in parts: all stages
-  std::vector<outcome> outcomes;
-  microseconds interference{0}; ///< as in infer_reply
-  MILLRACE_FIELDS(requests_completed, replica, execute, visits, outcomes,
-                  interference)
 };
 
 } // namespace millrace

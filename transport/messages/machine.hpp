@@ -63,15 +63,16 @@ struct pool_settings {
                   drain, replicas)
   static constexpr auto notes() {
     return std::array{
-      note{"an hour of one machine, from its request to its release; 0: as"
-           " hosts[].price",
+      note{"price of one machine per hour, from its request to its release;"
+           " 0: as hosts[].price",
            0, 1e6},
-      note{"from the request of a machine until its node starts", 0, 86'400},
-      note{"machines that there are at least, requested at the start", 0,
+      note{"time from the request of a machine to the start of its node", 0,
+           86'400},
+      note{"minimum number of machines, requested at the start", 0, 100'000},
+      note{"maximum number of machines at once; 0: all hosts of the pool", 0,
            100'000},
-      note{"machines at once, at most; 0: all hosts of the pool", 0, 100'000},
-      note{"the time after which a machine that is not needed is released (a"
-           " policy that asks for machines itself decides that itself)",
+      note{"the time after which an unneeded machine is released (a policy"
+           " that requests machines decides this instead)",
            0, 86'400},
       note{"how long the node of a machine may be missing, beyond the boot time"
            " at first or after a loss; then the machine is released, and"
@@ -112,8 +113,8 @@ struct machine_status {
   std::string pool;
   std::string type;
   machine_condition condition = machine_condition::released;
-  microseconds since{0}; ///< that it is in this condition
-  uint64_t leases = 0;   ///< how often it was requested
+  microseconds since{0}; ///< time in this condition
+  uint64_t leases = 0;   ///< number of requests for the machine
   double price = 0;      ///< of an hour
   /// From each request to its release, boot included.
   microseconds reserved{0};

@@ -34,8 +34,8 @@ constexpr auto names_of(dispatch_policy) {
   return name_table{"pull", "round_robin", "in_turn"};
 }
 
-/// Whether a request is run again that was lost with its replica, or failed
-/// together with others in its batch.
+/// Whether a request runs again after the loss of its replica, or after a
+/// failure of a batch with several requests.
 enum class retry_policy : uint8_t {
   once, ///< a second time, unless the request is not idempotent
   never ///< answered unavailable, or with the failure
@@ -53,7 +53,7 @@ struct layer_range {
   friend auto operator<=>(const layer_range&, const layer_range&) = default;
 };
 
-/// How a model's requests queue up and are put together.
+/// How a model's requests wait and form batches.
 struct serving_policy {
   uint64_t queue = 4096;
   drop_policy drop = drop_policy::late;
@@ -73,34 +73,34 @@ struct serving_policy {
       note{"requests that can no longer meet their deadline: late answers"
            " deadline_exceeded at once, never executes them all the same"},
       note{"rows in one batch, at most", 1, 4096},
-      note{
-        "batches that a replica has beside those that run: the next, and of a"
-        " part of a model what it has yet to hand on",
-        0, 64},
-      note{"how long the oldest request waits for others to share a batch; 0: a"
-           " batch is what has queued up by the time a replica is free",
+      note{"batches that a replica has in addition to running ones: the next"
+           " ones and, for a part of a model, those that wait for the next"
+           " part",
+           0, 64},
+      note{"how long the oldest request waits for others to share a batch;"
+           " 0: a batch takes the requests that wait when a replica is free",
            0, 10},
-      note{"of requests that bring none", 0.001, 86'400},
+      note{"for requests without a deadline", 0.001, 86'400},
       note{"which replica takes the next batch: pull, the one with the most"
            " room; round_robin, one after the other that has room; in_turn, one"
            " after the other, even if the batch has to wait for room there"},
-      note{"whether a request is run again whose replica was lost, or whose"
-           " batch failed; never: for models that do more than compute"},
+      note{"whether a request runs again after the loss of its replica or a"
+           " failure of its batch; never: for models with side effects"},
       note{"rows that a replica is loaded for: batch can be changed up to them"
            " without a reload, and a request of more is answered too_large; 0:"
            " batch, and a request of more rows runs alone",
            0, 1e6},
-      note{"batches of a part of a model that have run and wait for the next"
-           " part while the part runs others; 0: they block it, but for"
-           " overlap",
+      note{"batches of a part of a model that have run and may wait for the"
+           " next part while the part runs others; 0: such batches block the"
+           " part, but for overlap",
            0, 4096}};
   }
 };
 
-/// Which replicas a larger number of copies is made of.
+/// How additional copies are divided into replicas.
 enum class growth : uint8_t {
-  configured, ///< whole ones, or the parts that the settings of the model name
-  automatic   ///< by the exact partition plan, each time anew
+  configured, ///< whole, or in the parts that the model's settings define
+  automatic   ///< by the exact partition plan, computed at each scale-up
 };
 
 constexpr auto names_of(growth) {
@@ -122,12 +122,12 @@ struct scaling_settings {
            " application/NAME, pool/NAME, cluster, or model/NAME, which is the"
            " default"},
       note{"the policy of scope model/NAME: fixed keeps replicas as they are"
-           " configured (the default), others follow the load; the section"
-           " Scaling of OPERATING.md lists them"},
-      note{"options of that policy, by name"},
-      note{"replicas that there are at least; 0: none while no request comes",
-           0, 10'000},
-      note{"replicas that there are at most", 1, 10'000},
+           " configured (the default), others follow the load;"
+           " SCALING.md lists them"},
+      note{"options of the policy, by name"},
+      note{"minimum number of replicas; 0: none while there are no requests", 0,
+           10'000},
+      note{"maximum number of replicas", 1, 10'000},
       note{"configured: new replicas are cut as parts and cuts of the model"
            " define; auto: each scale-up is cut as the exact partition plan"
            " finds best for the requests and devices at hand, and its parts"
@@ -135,8 +135,8 @@ struct scaling_settings {
   }
 };
 
-/// How running replicas are replaced by others of another version, policy,
-/// share, thread count or device. Each model by itself.
+/// How running replicas are replaced after a change of version, policy, share,
+/// thread count or device. Applies to each model separately.
 struct rollout_settings {
   uint64_t surge = 1;
   uint64_t unavailable = 0;
@@ -166,8 +166,8 @@ struct scope_settings {
       note{"options of the policy, by name"},
       note{"how often the policy looks at the load", 0.01, 3600},
       note{"how replicas are replaced"},
-      note{"the pool whose machines the scope requests and releases; default:"
-           " none (pools are in scenarios only)"}};
+      note{"the pool of machines that the scope requests and releases;"
+           " default: none (pools are in scenarios only)"}};
   }
 };
 
@@ -209,7 +209,7 @@ struct selection_settings {
   }
 };
 
-/// What is wanted of one variant, by the operator or a config.
+/// The wanted state of one variant, from an operator or a config.
 struct model_settings {
   std::string model;
   std::string version;
@@ -233,36 +233,38 @@ struct model_settings {
                   trusted, tenants, policy, slo, scaling, concurrency)
   static constexpr auto notes() {
     return std::array{
-      note{"its name in the bundles"},
+      note{"name of the model in its bundles"},
       note{"a number or an alias; default: the alias default, else the newest"},
       note{"loaded copies", 0, 10'000},
-      note{"a copy is cut into so many parts, each a replica of its own: a"
-           " request passes through one of each, wherever they are; with cuts:"
-           " one more than those",
+      note{"number of parts of a copy, each a replica of its own: a request"
+           " passes through one replica of each part, on any node; with cuts:"
+           " one more than the number of cuts",
            1, 128},
-      note{"where: the first layer of each part but the first; default: so that"
-           " the largest part is as small as it can be"},
+      note{"the first layer of each part but the first; default: the cuts"
+           " with the smallest largest part"},
       note{"loaded copies of each part, in their order, where they differ;"
            " default: replicas of each"},
-      note{"where a part is ready, the other layers are loaded as well, in the"
-           " background; once each device with a part has a whole copy these"
-           " serve alone, and those beyond replicas make way for others"},
-      note{"id or kind of the device they go to; default: any"},
-      note{"part of the device each may use, where it is shared by parts (on a"
-           " GPU partitions and mps; emulated ones take longer); where all want"
-           " more than there is several have the same; 0: all of it",
+      note{"on each device with a ready part the other layers are loaded in"
+           " the background; once each of these devices has a whole copy,"
+           " only whole copies serve, and copies beyond replicas are removed"},
+      note{"id or kind of the device; default: any"},
+      note{"fraction of the device for each replica, if the device is shared"
+           " by fractions (a GPU with partitions or mps; an emulated device"
+           " runs slower); if the shares exceed the device, several replicas"
+           " use the same fraction; 0: the whole device",
            0, 1},
-      note{"units of its device that each takes, where devices[].units limits"
+      note{"units of the device for each replica, if devices[].units limits"
            " them: cores, or percent of a GPU; 0: none",
            0, 1e9},
       note{"threads of one execution", 1, 256},
-      note{"somebody vouches for its code: it may run in threads of nodes, and"
-           " saves time, but nothing protects from it; see isolation"},
-      note{"whose clients may ask for it; to others it does not exist; default:"
-           " everybody's"},
-      note{"how requests queue up and are put together"},
-      note{"the latency that answers are meant to have: gateways count those"
-           " within it, and policies aim at it; 0: the deadline",
+      note{"trusted code: runs in threads of the node instead of a sandboxed"
+           " process, which saves time but does not protect the node; see"
+           " isolation"},
+      note{"tenants with access to the model; for others it does not exist;"
+           " default: all tenants"},
+      note{"how requests wait and form batches"},
+      note{"target latency of answers: gateways count the answers within it,"
+           " and policies use it as their target; 0: the deadline",
            0, 86'400},
       note{"how the number of replicas is decided"},
       note{"batches that a replica runs at once, over all gateways; 0: as many"
@@ -272,25 +274,26 @@ struct model_settings {
 };
 
 /// Errors: bad_request for a batch of more rows than a replica is loaded for.
-inline result<void> check_batch(const serving_policy& x) {
-  if (x.batch_max == 0 || x.batch <= x.batch_max)
+inline result<void> check_batch(const serving_policy& policy) {
+  if (policy.batch_max == 0 || policy.batch <= policy.batch_max)
     return {};
   return error{ec::bad_request,
-               "policy.batch_max: found " + std::to_string(x.batch_max)
+               "policy.batch_max: found " + std::to_string(policy.batch_max)
                  + ", expected at least policy.batch, "
-                 + std::to_string(x.batch) + ", or 0",
+                 + std::to_string(policy.batch) + ", or 0",
                {}};
 }
 
-/// Whether a policy of that name keeps the configured number of replicas; it is
-/// the policy where none is named.
+/// Whether the policy keeps the configured number of replicas. An empty name
+/// means the default, which does.
 inline bool is_fixed_policy(std::string_view name) {
   return name.empty() || name == "fixed";
 }
 
 /// The scope that decides for a model.
-inline std::string scope_of(const model_settings& x) {
-  return x.scaling.scope.empty() ? "model/" + x.model : x.scaling.scope;
+inline std::string scope_of(const model_settings& settings) {
+  return settings.scaling.scope.empty() ? "model/" + settings.model
+                                        : settings.scaling.scope;
 }
 
 /// Scope and policy of a pinned model.
@@ -299,7 +302,7 @@ inline std::string pin_scope(const std::string& model) {
 }
 constexpr auto pinning_policy = "given";
 
-/// A bundle some node holds.
+/// A bundle that some node has.
 struct model_info {
   std::string model;
   uint64_t version = 0;
@@ -310,11 +313,10 @@ struct model_info {
   std::vector<std::string> labels;
   std::vector<std::string> aliases;
   struct signature signature;
-  /// Versions with the same have the same layers, but for their parameters'
-  /// values: what one costs, the other does.
+  /// Versions with the same key have the same layers with other parameter
+  /// values, and so the same costs.
   std::string layers_key;
-  /// What the bundle is known by, the SHA-256 of its manifest; empty: it cannot
-  /// travel.
+  /// SHA-256 of the bundle's manifest; empty: the bundle cannot be transferred.
   std::string content;
   uint64_t chunk = chunk_bytes; ///< bytes of each chunk of its weights
   MILLRACE_FIELDS(model_info, model, version, application, accuracy, bytes,
@@ -322,9 +324,16 @@ struct model_info {
                   chunk)
 };
 
-/// How many chunks its weights have.
-constexpr uint64_t chunks_of(const model_info& x) {
-  return chunks_in(x.bytes, x.chunk);
+/// A bundle in the disk cache of a host.
+struct disk_bundle {
+  model_info info;
+  microseconds idle{0}; ///< time since the last use
+  MILLRACE_FIELDS(disk_bundle, info, idle)
+};
+
+/// Number of chunks of its weights.
+constexpr uint64_t chunks_of(const model_info& model) {
+  return chunks_in(model.bytes, model.chunk);
 }
 
 } // namespace millrace

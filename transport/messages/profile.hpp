@@ -11,8 +11,8 @@
 
 namespace millrace {
 
-/// Operator to profiler: measure a model on a device without replicas, or on
-/// one whose replicas have no requests. Answered once the profile is on disk.
+/// Operator to profiler: measure a model on a device without replicas, or with
+/// idle replicas. Answered once the profile is on disk.
 /// Errors: unknown_model; unavailable where no device is free, or where
 /// requests came meanwhile; bad_request for rows or an extent that are beyond
 /// the limits in measurer.hpp.
@@ -21,30 +21,29 @@ struct measure_model {
   std::string version; ///< as in model_settings
   std::string device;  ///< kind, id, or NODE/ID; empty: any
   std::vector<uint64_t> rows{1, 2, 4, 8};
-  /// Of inputs' free extents beside the rows; 0: the model's usual one.
+  /// Free extents of the inputs other than the rows; 0: the model's usual one.
   uint64_t extent = 0;
-  /// By what part longer than a row takes alone it may take under load.
+  /// Sets the profile's deadline to (1 + threshold) times the time of one row.
   double threshold = 1;
   MILLRACE_FIELDS(measure_model, model, version, device, rows, extent,
                   threshold)
 };
 
-/// Operator to profiler: somebody has measured this elsewhere. Replaces what is
-/// known of these layers on the same kinds of device.
+/// Operator to profiler: a profile that was measured elsewhere. Replaces the
+/// profile of these layers on the same kinds of device.
 struct keep_profile {
   packed_profile what;
   MILLRACE_FIELDS(keep_profile, what)
 };
 
-/// Operator to profiler: what was measured or brought of a model, of whatever
-/// layers, and the averages of its replicas are known no more.
-/// Errors: unknown_model where nothing was.
+/// Operator to profiler: deletes all profiles of a model, of any layers, and
+/// the averages of its replicas. Errors: unknown_model if there are none.
 struct forget_profiles {
   std::string model;
   MILLRACE_FIELDS(forget_profiles, model)
 };
 
-/// Of one model, or of all.
+/// Requests the profiles of one model; empty: of all.
 struct get_profiles {
   std::string model;
   MILLRACE_FIELDS(get_profiles, model)
@@ -59,21 +58,21 @@ struct start_average {
   MILLRACE_FIELDS(start_average, fetch, load, warm_up, count)
 };
 
-/// Moving averages of what replicas of some layers of a model take on a kind of
-/// device.
+/// Moving averages of the costs of replicas of some layers of a model, on one
+/// kind of device.
 struct live_cost {
   std::string model;
   uint64_t version = 0;
   layer_range layers;
   std::string device;
-  double execute = 0;      ///< seconds, of a batch
-  double batch = 0;        ///< requests in one
-  double fetch = 0;        ///< seconds, until the bundle was there and verified
-  double load = 0;         ///< seconds, without that
-  double send = 0;         ///< seconds, of a batch to the next part
-  uint64_t executions = 0; ///< seconds in which some were seen
-  uint64_t loads = 0;      ///< seen
-  uint64_t sends = 0;      ///< seen
+  double execute = 0; ///< seconds per batch
+  double batch = 0;   ///< requests per batch
+  double fetch = 0;   ///< seconds until the bundle was on the host and verified
+  double load = 0;    ///< seconds, without `fetch`
+  double send = 0;    ///< seconds per batch, to the next part
+  uint64_t executions = 0; ///< number of seconds in which batches ran
+  uint64_t loads = 0;      ///< number of loads
+  uint64_t sends = 0;      ///< number of sends
   /// By location of the bundle: disk, memory, hosts or stores.
   std::map<std::string, start_average> starts{};
   MILLRACE_FIELDS(live_cost, model, version, layers, device, execute, batch,
@@ -86,18 +85,18 @@ struct profile_list {
   MILLRACE_FIELDS(profile_list, profiles, live)
 };
 
-/// What it costs to start a model in parts, by what is known of its layers.
+/// Requests the costs of a start in parts, computed from the layers' profiles.
 struct get_plans {
   std::string model;
   std::string version; ///< as in model_settings
-  std::string device;  ///< kind; empty: the only one it was measured on
+  std::string device;  ///< kind; empty: the only one with a profile
   uint64_t devices = 8;
-  uint64_t requests = 3000; ///< the most
+  uint64_t requests = 3000; ///< largest number of waiting requests
   MILLRACE_FIELDS(get_plans, model, version, device, devices, requests)
 };
 
-/// From the first number of requests that wait to the last these cuts are best;
-/// seconds as in partition.
+/// The best cuts for `first` to `last` waiting requests; seconds as in
+/// partition.
 struct planned_range {
   uint64_t first = 0;
   uint64_t last = 0;
@@ -111,7 +110,7 @@ struct planned_range {
 struct plan_list {
   std::string device;
   std::vector<planned_range> ranges;
-  /// Which plans these are: versions whose layers are alike have the same.
+  /// Identifies the plans: versions with the same layers share them.
   uint64_t number = 0;
   MILLRACE_FIELDS(plan_list, device, ranges, number)
 };

@@ -44,9 +44,9 @@ struct decision_record {
   decision what;
   uint64_t seed = 0;    ///< of the random stream that the policy was given
   int64_t now = 0;      ///< the policy's time, nanoseconds since some epoch
-  policy_memory memory; ///< before
+  policy_memory memory; ///< before the decision
   proposal proposed;
-  snapshot_delta snapshot; ///< relative to the one of the record before
+  snapshot_delta snapshot; ///< relative to that of the previous record
   MILLRACE_FIELDS(decision_record, what, seed, now, memory, proposed, snapshot)
 };
 

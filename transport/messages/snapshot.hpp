@@ -21,12 +21,12 @@
 
 namespace millrace {
 
-/// What a node has of a bundle in the memory that is for those.
+/// A bundle in the memory for bundles of a node.
 struct held_bundle {
   std::string content;
-  uint64_t bytes = 0; ///< that it takes
-  bool used = false;  ///< by somebody here
-  bool last = false;  ///< nobody else has it: it stays
+  uint64_t bytes = 0; ///< size in the memory
+  bool used = false;  ///< by an actor of the node
+  bool last = false;  ///< no other node has it: not evicted
   MILLRACE_FIELDS(held_bundle, content, bytes, used, last)
 };
 
@@ -36,29 +36,30 @@ struct node_state {
   member node;
   std::vector<device_info> devices;
   std::vector<model_info> models; ///< bundles on its disk, or in stores
-  std::vector<model_info> kept;   ///< that came from others, all of them
+  std::vector<model_info> kept;   ///< whole bundles that came from other nodes
   std::vector<replica_status> replicas;
   bool draining = false;
-  bool fetches = false; ///< bundles that other nodes have, when it needs them
-  uint64_t cache_memory = 0;     ///< bytes for bundles; 0: it does not know
-  std::vector<held_bundle> held; ///< what has them
+  bool fetches = false;          ///< can fetch bundles from other nodes
+  uint64_t cache_memory = 0;     ///< bytes for bundles; 0: not known
+  std::vector<held_bundle> held; ///< bundles in that memory
   MILLRACE_FIELDS(node_state, node, devices, models, kept, replicas, draining,
                   fetches, cache_memory, held)
 };
 
-/// A registered model: the operator's intent, and the bundle that it means.
+/// A registered model: the operator's settings, and the bundle that they
+/// select.
 struct model_state {
   model_settings settings;
-  std::string scope;    ///< that owns the model
-  uint64_t version = 0; ///< 0: no node has the version that is wanted
-  model_info bundle;    ///< of that version; empty with 0
+  std::string scope;    ///< scope that owns the model
+  uint64_t version = 0; ///< 0: no node has the wanted version
+  model_info bundle;    ///< of this version; empty with 0
   /// A policy decides the number of replicas, which may be 0 while the model is
   /// served. False for a fixed number and for a model that was unloaded.
   bool elastic = false;
   MILLRACE_FIELDS(model_state, settings, scope, version, bundle, elastic)
 };
 
-/// A group as the replicas that run describe it.
+/// A group as its running replicas describe it.
 struct group_state {
   group_tag group;
   layer_range layers;
@@ -68,9 +69,8 @@ struct group_state {
   MILLRACE_FIELDS(group_state, group, layers, version, ready, starting)
 };
 
-/// What batches need at one stage, over all gateways: the mean over the batches
-/// of the last 2 s, and of the time before as far as 30 batches reach, at most
-/// a minute.
+/// Load of one stage over all gateways: means over the batches of the last 2 s.
+/// With fewer than 30 batches the window grows to 30 batches, at most 60 s.
 struct stage_load {
   layer_range layers;   ///< {0, 0}: whole replicas
   double batch = 0;     ///< requests in a batch, on average
@@ -122,15 +122,16 @@ struct cluster_snapshot {
   uint64_t number = 0;
   uint64_t epoch = 0; ///< of the controller
   microseconds at{0}; ///< when it was taken, since the controller began
-  /// For how long every known gateway has reported without a gap; 0 while a
-  /// report is overdue. Low figures mean nothing beyond that time.
+  /// Time for which every known gateway has reported without a gap; 0 while a
+  /// report is overdue. Low figures are meaningless beyond that time.
   microseconds covered{0};
-  microseconds counted{0}; ///< up to when all that report have counted, as `at`
+  /// Time up to which all reporting gateways have counted, as `at`.
+  microseconds counted{0};
   std::map<std::string, std::shared_ptr<const node_state>> nodes;
   std::map<std::string, std::shared_ptr<const model_state>> models;
   std::map<std::string, std::shared_ptr<const model_load>> loads; ///< by model
   std::map<std::string, std::shared_ptr<const scope_state>> scopes;
-  std::shared_ptr<const cost_book> costs; ///< null: the profiler is silent
+  std::shared_ptr<const cost_book> costs; ///< null: no report from the profiler
   std::map<std::string, std::shared_ptr<const pool_state>> pools;
   /// Machines that are not released, by name.
   std::map<std::string, std::shared_ptr<const machine_state>> machines;

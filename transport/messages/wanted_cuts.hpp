@@ -6,9 +6,10 @@
 
 namespace millrace {
 
-/// How a model's settings want it cut.
-inline cut_wish wanted_cuts(const model_settings& x) {
-  return {x.parts, x.cuts, x.replicas_of_parts, x.replicas};
+/// The cuts that a model's settings request.
+inline cut_wish wanted_cuts(const model_settings& settings) {
+  return {settings.parts, settings.cuts, settings.replicas_of_parts,
+          settings.replicas};
 }
 
 } // namespace millrace

@@ -14,8 +14,8 @@ constexpr uint64_t most_index_bytes = 16u << 20;
 
 } // namespace
 
-std::string print_index(const bundle_index& x) {
-  return yaml_writer::write(x);
+std::string print_index(const bundle_index& index) {
+  return yaml_writer::write(index);
 }
 
 result<bundle_index> parse_index(const std::string& text,
@@ -35,8 +35,8 @@ result<bundle_index> parse_index(const std::string& text,
   return out;
 }
 
-std::string folder_of(const model_info& x) {
-  return x.model + "/" + std::to_string(x.version);
+std::string folder_of(const model_info& model) {
+  return model.model + "/" + std::to_string(model.version);
 }
 
 void read_index(object_store& from,

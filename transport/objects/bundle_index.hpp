@@ -9,7 +9,8 @@
 
 namespace millrace {
 
-/// What an object store has, in a file of its own: web servers list no folders.
+/// The bundles of an object store, listed in a file: web servers list no
+/// folders.
 struct bundle_index {
   std::vector<model_info> models;
   MILLRACE_FIELDS(bundle_index, models)
@@ -17,18 +18,18 @@ struct bundle_index {
 
 inline constexpr const char* index_file = "index.yaml";
 
-std::string print_index(const bundle_index& x);
+std::string print_index(const bundle_index& index);
 
-/// Errors: bad_config, with line and key, also where a name leads elsewhere;
-/// `file` is how they name it.
+/// Errors: bad_config with line and key, also for a name that leads out of the
+/// store; `file` is the name used in errors.
 result<bundle_index> parse_index(const std::string& text,
                                  const std::string& file);
 
-/// Where a bundle is in a store, or in a folder of bundles.
-std::string folder_of(const model_info& x);
+/// Folder of a bundle in a store, or in a folder of bundles.
+std::string folder_of(const model_info& model);
 
-/// Reads the index of a store. Calls back on the store's thread.
-/// Errors: as the store's, and parse_index's.
+/// Reads the index of a store. Calls back on the store's thread. Errors: those
+/// of the store and of parse_index.
 void read_index(object_store& from,
                 std::function<void(result<bundle_index>)> done);
 

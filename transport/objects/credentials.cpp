@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view x) {
   return x.substr(first, x.find_last_not_of(blank) + 1 - first);
 }
 
-/// What a file of [SECTION]s and KEY = VALUE says under [default].
+/// The [default] section of a file of [SECTION]s and KEY = VALUE lines.
 std::map<std::string, std::string> default_section(const std::string& text) {
   std::map<std::string, std::string> out;
   auto inside = false;
@@ -43,26 +43,26 @@ std::string environment(const char* name) {
 
 } // namespace
 
-result<s3_credentials> find_credentials(const object_store_config& x) {
+result<s3_credentials> find_credentials(const object_store_config& settings) {
   s3_credentials out;
-  if (x.credentials.empty()) {
+  if (settings.credentials.empty()) {
     out.id = environment("AWS_ACCESS_KEY_ID");
     out.secret = environment("AWS_SECRET_ACCESS_KEY");
     out.session = environment("AWS_SESSION_TOKEN");
     out.from = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
     return out;
   }
-  auto text = read_file(x.credentials, most_file_bytes);
+  auto text = read_file(settings.credentials, most_file_bytes);
   if (!text)
     return text.failure();
   auto said = default_section(*text);
   out.id = said["aws_access_key_id"];
   out.secret = said["aws_secret_access_key"];
   out.session = said["aws_session_token"];
-  out.from = x.credentials;
+  out.from = settings.credentials;
   if (out.id.empty() || out.secret.empty())
     return error{ec::bad_config,
-                 x.credentials
+                 settings.credentials
                    + ": [default] is expected to have aws_access_key_id and"
                      " aws_secret_access_key",
                  {}};

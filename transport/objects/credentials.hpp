@@ -7,17 +7,17 @@
 
 namespace millrace {
 
-/// By which S3 knows who asks.
+/// Credentials that sign requests to S3.
 struct s3_credentials {
-  std::string id; ///< empty: nobody in particular
+  std::string id; ///< empty: requests are not signed
   std::string secret;
-  std::string session; ///< of those that are lent for a while
-  std::string from;    ///< where they are from, for errors
+  std::string session; ///< token of temporary credentials
+  std::string from;    ///< source of the credentials, for errors
 };
 
-/// Those of a store: of its file, else of this process's environment.
-/// Errors: unavailable, where the file cannot be read; bad_config, where it
-/// says nothing of [default].
-result<s3_credentials> find_credentials(const object_store_config& x);
+/// Reads the credentials of a store: from its file, else from the environment.
+/// Errors: unavailable if the file cannot be read; bad_config if it has no
+/// section [default].
+result<s3_credentials> find_credentials(const object_store_config& settings);
 
 } // namespace millrace

@@ -24,17 +24,17 @@ namespace millrace {
 
 namespace {
 
-/// What may work the next time is tried so often, after pauses that double.
+/// Tries of a request after temporary errors; the pauses between them double.
 constexpr int most_tries = 5;
 constexpr auto first_pause = 100ms;
 
-/// A server that lets us wait is left: 1 MiB/s with all connections, for so
-/// long. (promises.md, section 4: origin)
+/// A server slower than 1 MiB/s over all connections is given up after this
+/// time. (promises.md, section 4: origin)
 constexpr uint64_t slowest = 1 << 20; // bytes a second
 constexpr long slow_seconds = 10;
 constexpr long connect_ms = 10'000;
 
-/// Of what comes with an error, what is looked at.
+/// Bytes of an error's body that are read.
 constexpr size_t most_excuses = 4096;
 
 struct easy_deleter {
@@ -47,23 +47,23 @@ struct list_deleter {
 };
 using header_list = std::unique_ptr<curl_slist, list_deleter>;
 
-/// libcurl's state for the process.
+/// Initialises libcurl once per process.
 void make_curl_ready() {
   static const auto done = curl_global_init(CURL_GLOBAL_DEFAULT);
   MILLRACE_ASSERT(done == CURLE_OK);
 }
 
-/// One request, on its way or waiting for its turn.
+/// One request, running or waiting.
 struct transfer {
   object_store::request what;
   object_store::got done;
   int tries = 0;
-  timestamp due; ///< not before
+  timestamp due; ///< earliest start
   easy_handle handle;
   header_list headers;
   object_reply reply;
   bool own_network = false;
-  std::string forbidden; ///< why it went nowhere
+  std::string forbidden; ///< why no connection was allowed
   std::array<char, CURL_ERROR_SIZE> why{};
 
   long status() const {
@@ -73,13 +73,13 @@ struct transfer {
   }
 };
 
-/// Takes what comes of one; what libcurl calls.
+/// libcurl's write callback: stores received data.
 size_t take_data(char* at, size_t, size_t n, void* to) {
   auto& x = *static_cast<transfer*>(to);
   auto& body = x.reply.body;
   if (x.status() >= 300) {
     body.append(at, std::min(n, most_excuses - body.size()));
-    return body.size() < most_excuses ? n : 0; // the status says enough
+    return body.size() < most_excuses ? n : 0; // the status suffices
   }
   if (body.size() + n > x.reply.most) {
     x.reply.too_large = true;
@@ -89,7 +89,7 @@ size_t take_data(char* at, size_t, size_t n, void* to) {
   return n;
 }
 
-/// The octets of an address, as they are sent; none of what is no IP.
+/// The octets of an address in network order; empty for other than IP.
 std::span<const uint8_t> octets_of(const sockaddr& x) {
   auto bytes = [](auto& y) {
     return std::span{reinterpret_cast<const uint8_t*>(&y), sizeof(y)};
@@ -101,26 +101,26 @@ std::span<const uint8_t> octets_of(const sockaddr& x) {
   return {};
 }
 
-/// A socket to an address, if one may go there; what libcurl calls once it
-/// knows what a name stands for.
+/// libcurl's socket callback, after name resolution: opens a socket if the
+/// address is allowed.
 curl_socket_t open_socket(void* of, curlsocktype, curl_sockaddr* to) {
   auto& x = *static_cast<transfer*>(of);
   auto octets = octets_of(to->addr);
   auto kind = kind_of_address(octets);
   if (kind == address_kind::everybodys
       || (kind == address_kind::own && x.own_network)) {
-    x.forbidden.clear(); // the name has another address
+    x.forbidden.clear(); // the name has an allowed address, too
     return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
   }
-  std::array<char, INET6_ADDRSTRLEN> text{"an address of no network"};
+  std::array<char, INET6_ADDRSTRLEN> text{"an unknown address family"};
   if (!octets.empty())
     ::inet_ntop(to->family, octets.data(), text.data(), text.size());
   x.forbidden =
-    std::string{"would be asked for at "} + text.data()
+    std::string{"resolves to "} + text.data()
     + (kind == address_kind::own
-         ? ", which is no address of the internet; expected own_network: true"
-           " where that is meant"
-         : ", which is never asked: secrets of machines are told there");
+         ? ", which is no public address; expected own_network: true for a"
+           " private network"
+         : ", which is never contacted: it may return secrets of the machine");
   return CURL_SOCKET_BAD;
 }
 
@@ -144,9 +144,9 @@ public:
     thread_.join();
   }
 
-  void get(request x, got done) override {
+  void get(request wanted, got done) override {
     auto fresh = std::make_unique<transfer>();
-    fresh->what = std::move(x);
+    fresh->what = std::move(wanted);
     fresh->done = std::move(done);
     fresh->own_network = settings_.own_network;
     {
@@ -170,7 +170,7 @@ private:
       take_done();
       curl_multi_poll(multi_.get(), nullptr, 0, pause_ms(), nullptr);
     }
-    for (auto& [handle, x] : running_) // they go before what runs them
+    for (auto& [handle, x] : running_) // before multi_ ends
       curl_multi_remove_handle(multi_.get(), handle);
   }
 
@@ -194,7 +194,7 @@ private:
     }
   }
 
-  /// Until the first of those that wait for their time may start.
+  /// Time until the first waiting request may start.
   int pause_ms() const {
     auto out = milliseconds{1000};
     if (running_.size() < settings_.parallel)
@@ -232,7 +232,7 @@ private:
     set(CURLOPT_URL, x.reply.url.c_str());
     set(CURLOPT_PROTOCOLS_STR, is_file ? "file" : "http,https");
     set(CURLOPT_FOLLOWLOCATION, 0L);
-    set(CURLOPT_PROXY, ""); // else its address is the one that counts
+    set(CURLOPT_PROXY, ""); // a proxy's address would be checked instead
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
     set(CURLOPT_LOW_SPEED_LIMIT,
@@ -250,7 +250,7 @@ private:
       set(CURLOPT_RANGE, range.c_str());
     }
     if (where_.kind == object_location::scheme::s3) {
-      auto who = find_credentials(settings_); // they may have been renewed
+      auto who = find_credentials(settings_); // may be renewed
       if (!who)
         return who.failure();
       if (!who->id.empty()) {
@@ -270,11 +270,11 @@ private:
     return {};
   }
 
-  /// One that is signed, too.
+  /// Adds a header that is also signed.
   static void add_header(transfer& x, const std::string& line) {
     auto* all = curl_slist_append(x.headers.get(), line.c_str());
     MILLRACE_ASSERT(all != nullptr);
-    static_cast<void>(x.headers.release()); // it is the first of all of them
+    static_cast<void>(x.headers.release()); // the new head of the list
     x.headers.reset(all);
   }
 
@@ -310,7 +310,7 @@ private:
     x->done(shared_bytes{bytes, std::move(owner)});
   }
 
-  /// 0 to 255: those that failed together do not come back together.
+  /// 0 to 255: requests that failed together are not retried together.
   static int64_t spread() { return static_cast<int64_t>(entropy() % 256); }
 
   object_store_config settings_;

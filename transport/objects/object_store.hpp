@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-/// Files that are kept for everybody, somewhere. Any thread may ask; calls back
-/// on its own. One that is being destroyed calls back no more.
+/// Read access to the files of an object store. Any thread may call; the store
+/// calls back on its own. A store under destruction calls back no more.
 class object_store {
 public:
   virtual ~object_store() = default;
@@ -21,20 +21,20 @@ public:
     std::string path; ///< relative to the store
     uint64_t first = 0;
     uint64_t bytes = 0; ///< 0: all
-    uint64_t most = 0;  ///< of all, at most so many
+    uint64_t most = 0;  ///< size limit of the answer
   };
   using got = std::function<void(result<shared_bytes>)>;
 
-  /// Tries again, with pauses that grow, what may work the next time.
-  /// Errors: unavailable, forbidden (who we are is not known there, or may
-  /// not), unknown_model (no such file or bucket), too_large; with the URL and
-  /// what the other side says.
-  virtual void get(request x, got done) = 0;
+  /// Retries temporary errors, with growing pauses. Errors: unavailable;
+  /// forbidden (credentials unknown or without permission); unknown_model (no
+  /// such file or bucket); too_large. Each has the URL and the text of the
+  /// server.
+  virtual void get(request wanted, got done) = 0;
 };
 
-/// One that is reached by libcurl, over as many connections as the settings
-/// say. Nobody is sent anywhere else: redirections are errors, and so are
-/// addresses that the settings do not allow, whatever a name stands for.
+/// Opens a store that libcurl reads, over as many connections as the settings
+/// allow. Redirections are errors, and so are connections to addresses that the
+/// settings do not allow, whatever the name in the URL.
 /// Errors: bad_config.
 result<std::unique_ptr<object_store>>
 open_object_store(const object_store_config& settings);

@@ -7,7 +7,8 @@ namespace millrace {
 
 namespace {
 
-/// What S3 says, <Code> and <Message>; empty where it is none of that.
+/// The text of an element, such as <Code> or <Message>, in an S3 error; empty
+/// if there is none.
 std::string element_of(const std::string& body, const std::string& name) {
   auto begin = body.find("<" + name + ">");
   auto end = body.find("</" + name + ">");
@@ -24,7 +25,7 @@ std::string excuse_of(const object_reply& x) {
   return out;
 }
 
-/// Of libcurl's errors, those that are of the moment.
+/// Whether a libcurl error may be temporary.
 bool may_pass(CURLcode x) {
   switch (x) {
   case CURLE_COULDNT_RESOLVE_HOST:
@@ -49,7 +50,7 @@ object_failure failed(const object_reply& x, ec code, const std::string& why,
 
 object_failure refused(const object_reply& x) {
   auto who = x.signed_by.empty()
-               ? "nobody's credentials were sent: expected"
+               ? "no credentials were sent: expected"
                  " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or"
                  " credentials in the config"
                : "sent were the credentials of " + x.signed_by;
@@ -58,35 +59,38 @@ object_failure refused(const object_reply& x) {
 
 } // namespace
 
-std::optional<object_failure> failure_of(const object_reply& x) {
-  if (x.status == 401 || x.status == 403)
-    return refused(x);
-  if (x.status == 404 || x.code == CURLE_FILE_COULDNT_READ_FILE)
-    return failed(x, ec::unknown_model,
-                  x.status == 404 ? excuse_of(x) : "there is no such file");
-  if (x.range > 0 && x.status == 200)
-    return failed(x, ec::unavailable,
-                  "the server gives no ranges of files (HTTP 200, expected"
-                  " 206)");
-  if (x.too_large)
-    return failed(x, ec::too_large,
-                  "has more than the " + std::to_string(x.most)
-                    + " bytes that it may");
-  if (x.status >= 300 && x.status < 400)
-    return failed(x, ec::unavailable,
-                  excuse_of(x) + ": sends elsewhere, which is not followed");
-  if (x.status >= 400)
-    return failed(x, ec::unavailable, excuse_of(x),
-                  x.status == 408 || x.status == 429 || x.status >= 500);
-  if (x.code != CURLE_OK)
-    return failed(x, ec::unavailable,
-                  x.why.empty() ? curl_easy_strerror(x.code) : x.why,
-                  may_pass(x.code));
-  if (x.range > 0 && x.body.size() != x.range)
-    return failed(x, ec::unavailable,
-                  "has " + std::to_string(x.body.size()) + " bytes from "
-                    + std::to_string(x.first) + " on, expected "
-                    + std::to_string(x.range));
+std::optional<object_failure> failure_of(const object_reply& reply) {
+  if (reply.status == 401 || reply.status == 403)
+    return refused(reply);
+  if (reply.status == 404 || reply.code == CURLE_FILE_COULDNT_READ_FILE)
+    return failed(reply, ec::unknown_model,
+                  reply.status == 404 ? excuse_of(reply)
+                                      : "there is no such file");
+  if (reply.range > 0 && reply.status == 200)
+    return failed(reply, ec::unavailable,
+                  "the server does not support byte ranges (HTTP 200,"
+                  " expected 206)");
+  if (reply.too_large)
+    return failed(reply, ec::too_large,
+                  "has more than the expected " + std::to_string(reply.most)
+                    + " bytes");
+  if (reply.status >= 300 && reply.status < 400)
+    return failed(reply, ec::unavailable,
+                  excuse_of(reply) + ": redirections are not followed");
+  if (reply.status >= 400)
+    return failed(reply, ec::unavailable, excuse_of(reply),
+                  reply.status == 408 || reply.status == 429
+                    || reply.status >= 500);
+  if (reply.code != CURLE_OK)
+    return failed(reply, ec::unavailable,
+                  reply.why.empty() ? curl_easy_strerror(reply.code)
+                                    : reply.why,
+                  may_pass(reply.code));
+  if (reply.range > 0 && reply.body.size() != reply.range)
+    return failed(reply, ec::unavailable,
+                  "has " + std::to_string(reply.body.size()) + " bytes from "
+                    + std::to_string(reply.first) + " on, expected "
+                    + std::to_string(reply.range));
   return std::nullopt;
 }
 

@@ -11,27 +11,27 @@
 
 namespace millrace {
 
-/// How a request to an object store ended.
+/// Result of a request to an object store.
 struct object_reply {
   std::string url;
   CURLcode code = CURLE_OK;
-  long status = 0; ///< of HTTP; 0: of a file, or nobody answered
-  std::string why; ///< libcurl's words
+  long status = 0; ///< of HTTP; 0: a file, or no answer
+  std::string why; ///< libcurl's error text
   std::string body;
   uint64_t first = 0; ///< of the range
-  uint64_t range = 0; ///< bytes that were asked for; 0: all
+  uint64_t range = 0; ///< requested bytes; 0: all
   uint64_t most = 0;
-  bool too_large = false; ///< and was left
-  std::string signed_by;  ///< where the credentials are from; empty: nobody's
+  bool too_large = false; ///< the transfer was ended
+  std::string signed_by;  ///< source of the credentials; empty: not signed
 };
 
-/// What is wrong with it, and whether another attempt makes sense.
+/// The error of a reply, and whether another attempt may succeed.
 struct object_failure {
   error what;
   bool may_pass = false;
 };
 
-/// None: the body is what was asked for.
-std::optional<object_failure> failure_of(const object_reply& x);
+/// None: the body is the requested content.
+std::optional<object_failure> failure_of(const object_reply& reply);
 
 } // namespace millrace

@@ -22,7 +22,7 @@ error refuse(const std::string& url, const std::string& why) {
   return {ec::bad_config, "object store " + shown(url) + ": " + why, {}};
 }
 
-/// What needs no quoting in a URL, nor in what is signed.
+/// Characters that need no quoting in a URL, nor in the signed text.
 bool is_plain(std::string_view x) {
   return std::all_of(x.begin(), x.end(), [](unsigned char c) {
     return std::isalnum(c) != 0
@@ -58,13 +58,13 @@ result<parts> take_apart(const std::string& url) {
   return refuse(url, "is expected to begin with file:///, https:// or s3://");
 }
 
-/// Addresses that begin alike. What is not said of an address is 0.
+/// Addresses with a common prefix. Octets that are not given are 0.
 struct network {
   std::array<uint8_t, 16> address;
   int bits;
 };
 
-/// IPv4: RFC 6890 but for the link, and multicast.
+/// IPv4: RFC 6890 without link-local, and multicast.
 constexpr std::array own_networks{network{{0}, 8},
                                   network{{10}, 8},
                                   network{{100, 64}, 10},
@@ -78,12 +78,13 @@ constexpr std::array own_networks{network{{0}, 8},
                                   network{{203, 0, 113}, 24},
                                   network{{224}, 3}};
 
-/// The link, and where Alibaba's and Azure's machines are told secrets.
+/// Link-local, and the metadata services of Alibaba and Azure.
 constexpr std::array nobodys_networks{network{{169, 254}, 16},
                                       network{{100, 100, 100, 200}, 32},
                                       network{{168, 63, 129, 16}, 32}};
 
-/// The link, and Amazon's (fd00:ec2::254) and Google's (fd20:ce::254).
+/// Link-local, and the metadata services of Amazon (fd00:ec2::254) and Google
+/// (fd20:ce::254).
 constexpr std::array nobodys_networks6{
   network{{0xfe, 0x80}, 10},
   network{{0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54}, 128},
@@ -102,8 +103,8 @@ bool is_in(std::span<const uint8_t> octets, const network& x) {
   return true;
 }
 
-/// The IPv4 address that an IPv6 address stands for (mapped, or by way of
-/// NAT64 or 6to4), if it does.
+/// The IPv4 address that is embedded in an IPv6 address (mapped, NAT64 or
+/// 6to4), if any.
 std::optional<std::span<const uint8_t>>
 ipv4_within(std::span<const uint8_t> octets) {
   static constexpr std::array<uint8_t, 12> mapped{0, 0, 0, 0, 0,    0,
@@ -120,37 +121,40 @@ ipv4_within(std::span<const uint8_t> octets) {
 
 } // namespace
 
-result<object_location> locate(const object_store_config& x) {
+result<object_location> locate(const object_store_config& settings) {
   using enum object_location::scheme;
-  auto found = take_apart(x.url);
+  auto found = take_apart(settings.url);
   if (!found)
     return found.failure();
-  if (found->kind == http && !x.own_network)
-    return refuse(x.url, "whoever is on the way could change what http says:"
-                         " expected https, or own_network: true");
-  if (x.region.empty() || x.region.find_first_of("./:[]") != std::string::npos
-      || !is_plain(x.region))
-    return refuse(x.url, "region " + shown(x.region)
-                           + " is none, expected one like us-east-1");
+  if (found->kind == http && !settings.own_network)
+    return refuse(settings.url,
+                  "http could be changed on its way through the network:"
+                  " expected https, or own_network: true");
+  if (settings.region.empty()
+      || settings.region.find_first_of("./:[]") != std::string::npos
+      || !is_plain(settings.region))
+    return refuse(settings.url, "region " + shown(settings.region)
+                                  + " is none, expected one like us-east-1");
   object_location out{found->kind, {}};
   if (found->kind != s3) {
-    out.base = x.url + (x.url.ends_with('/') ? "" : "/");
-    if (!x.endpoint.empty())
-      return refuse(x.url, "an endpoint is for s3 alone");
+    out.base = settings.url + (settings.url.ends_with('/') ? "" : "/");
+    if (!settings.endpoint.empty())
+      return refuse(settings.url, "an endpoint is for s3 alone");
     return out;
   }
-  if (x.endpoint.empty()) {
-    out.base = "https://" + found->host + ".s3." + x.region + ".amazonaws.com"
-               + found->path;
+  if (settings.endpoint.empty()) {
+    out.base = "https://" + found->host + ".s3." + settings.region
+               + ".amazonaws.com" + found->path;
     return out;
   }
-  auto at = take_apart(x.endpoint);
+  auto at = take_apart(settings.endpoint);
   if (!at)
     return at.failure();
   if (at->path != "/" || (at->kind != https && at->kind != http)
-      || (at->kind == http && !x.own_network))
-    return refuse(x.endpoint, "is expected to be https://HOST, or http://HOST"
-                              " and own_network: true");
+      || (at->kind == http && !settings.own_network))
+    return refuse(settings.endpoint,
+                  "is expected to be https://HOST, or http://HOST"
+                  " and own_network: true");
   out.base = (at->kind == http ? "http://" : "https://") + at->host + "/"
              + found->host + found->path;
   return out;

@@ -11,10 +11,10 @@ namespace millrace {
 
 namespace {
 
-/// That are remembered.
+/// Manifests in memory, at most.
 constexpr size_t most_manifests = 16;
 
-/// Files of one bundle on their way. For one thread, the store's.
+/// Files of one bundle that are being read. For the store's thread.
 struct gathering {
   std::vector<shared_bytes> files;
   size_t missing = 0;
@@ -39,19 +39,20 @@ stored_bundles::known stored_bundles::find(const std::string& content) const {
   return i == manifests_.end() ? nullptr : i->second;
 }
 
-void stored_bundles::with_manifest(place x,
+void stored_bundles::with_manifest(place where,
                                    std::function<void(result<known>)> then) {
-  auto path = x.folder + "/" + manifest_file;
+  auto path = where.folder + "/" + manifest_file;
   store_->get(
     {path, 0, 0, max_manifest_bytes},
-    [this, x, path, then = std::move(then)](const result<shared_bytes>& text) {
+    [this, where, path,
+     then = std::move(then)](const result<shared_bytes>& text) {
       if (!text)
         return then(text.failure());
-      if (sha256_hex(text->view()) != x.content)
-        return then(
-          error{ec::bad_config,
-                path + ": is not the manifest with the SHA-256 " + x.content,
-                {}});
+      if (sha256_hex(text->view()) != where.content)
+        return then(error{ec::bad_config,
+                          path + ": is not the manifest with the SHA-256 "
+                            + where.content,
+                          {}});
       auto info = parse_manifest(std::string{text->text()}, path);
       if (!info)
         return then(info.failure());
@@ -60,15 +61,16 @@ void stored_bundles::with_manifest(place x,
       {
         std::lock_guard guard{mutex_};
         if (manifests_.size() >= most_manifests)
-          manifests_.clear(); // what is needed is read again
-        manifests_[x.content] = made;
+          manifests_.clear(); // manifests in use are read again
+        manifests_[where.content] = made;
       }
       then(known{made});
     });
 }
 
-void stored_bundles::give_head(place x, pieces done) {
-  with_manifest(x, [this, x, done = std::move(done)](const result<known>& y) {
+void stored_bundles::give_head(place where, pieces done) {
+  with_manifest(where, [this, where,
+                        done = std::move(done)](const result<known>& y) {
     if (!y)
       return done(y.failure());
     auto& info = (*y)->info;
@@ -79,7 +81,7 @@ void stored_bundles::give_head(place x, pieces done) {
     all->missing = info.layers.size();
     all->done = done;
     auto get = [&](size_t i, const std::string& file, uint64_t most) {
-      store_->get({x.folder + "/" + file, 0, 0, most},
+      store_->get({where.folder + "/" + file, 0, 0, most},
                   [all, i](const result<shared_bytes>& z) { all->take(i, z); });
     };
     if (weights.bytes > weights.bytes_of_chunk()) {
@@ -92,22 +94,23 @@ void stored_bundles::give_head(place x, pieces done) {
   });
 }
 
-void stored_bundles::give_chunk(place x, uint64_t chunk, bytes done) {
-  auto give = [this, x, chunk](const manifest& info, bytes then) {
+void stored_bundles::give_chunk(place where, uint64_t chunk, bytes done) {
+  auto give = [this, where, chunk](const manifest& info, bytes then) {
     auto& weights = info.weights;
     auto size = weights.bytes_of_chunk();
     auto first = chunk * size;
     if (first >= weights.bytes)
-      return then(error{ec::bad_request,
-                        x.folder + ": has no chunk " + std::to_string(chunk),
-                        {}});
-    store_->get({x.folder + "/" + weights.file, first,
+      return then(
+        error{ec::bad_request,
+              where.folder + ": has no chunk " + std::to_string(chunk),
+              {}});
+    store_->get({where.folder + "/" + weights.file, first,
                  std::min(size, weights.bytes - first), 0},
                 std::move(then));
   };
-  if (auto y = find(x.content))
+  if (auto y = find(where.content))
     return give(y->info, std::move(done));
-  with_manifest(x, [give, done = std::move(done)](const result<known>& y) {
+  with_manifest(where, [give, done = std::move(done)](const result<known>& y) {
     if (!y)
       return done(y.failure());
     give((*y)->info, done);

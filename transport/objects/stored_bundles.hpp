@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-/// The bundles of an object store. Verifies what it needs itself, the manifest;
-/// who asks verifies the rest, as of any host.
+/// The bundles of an object store. Verifies only the manifest, which it needs
+/// itself. The receiver verifies the rest, as for any source.
 class stored_bundles : public bulk_store {
 public:
   stored_bundles(std::unique_ptr<object_store> store, size_t parallel)
@@ -20,12 +20,13 @@ public:
 
   size_t parallel() const override { return parallel_; }
 
-  /// Manifest, list of chunks, and code, layer by layer.
-  /// Errors: the store's; bad_config of a manifest that is not the content.
-  void give_head(place x, pieces done) override;
+  /// Manifest, list of chunks and code, layer by layer. Errors: those of the
+  /// store; bad_config if the manifest's hash is not the content.
+  void give_head(place where, pieces done) override;
 
-  /// A chunk of its weights. Errors: as give_head; bad_request: it has none.
-  void give_chunk(place x, uint64_t chunk, bytes done) override;
+  /// A chunk of the weights. Errors: as give_head; bad_request for a chunk
+  /// beyond the last.
+  void give_chunk(place where, uint64_t chunk, bytes done) override;
 
 private:
   struct read_manifest {
@@ -34,13 +35,13 @@ private:
   };
   using known = std::shared_ptr<const read_manifest>;
 
-  void with_manifest(place x, std::function<void(result<known>)> then);
+  void with_manifest(place where, std::function<void(result<known>)> then);
   known find(const std::string& content) const;
 
   size_t parallel_;
   mutable std::mutex mutex_;
   std::map<std::string, known> manifests_; ///< by content; guarded
-  std::unique_ptr<object_store> store_;    // ends first: then nobody calls back
+  std::unique_ptr<object_store> store_;    // ends first: no later callbacks
 };
 
 } // namespace millrace

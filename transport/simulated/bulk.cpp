@@ -7,7 +7,7 @@ namespace millrace {
 
 namespace {
 
-/// What a question, or an answer without its bytes, takes, about.
+/// Approximate bytes of a request, or of an answer without its content.
 constexpr size_t words = 200;
 
 } // namespace
@@ -48,7 +48,7 @@ timestamp simulated_bulk::now() const {
   return process_.local(net_.world().now());
 }
 
-/// As soon as what happens now is over, which the engine may be part of.
+/// Runs a job after the current event, in which the engine may be active.
 template <class F>
 void simulated_bulk::run(F f) {
   net_.world().soon(process_, [this, f = std::move(f)]() mutable {
@@ -59,7 +59,7 @@ void simulated_bulk::run(F f) {
   });
 }
 
-/// As a thread does after all that happens.
+/// As the thread of the production port does after each event.
 void simulated_bulk::go_on() {
   engine_.on_tick(now());
   auto due = process_.global(engine_.next_due());
@@ -76,16 +76,16 @@ void simulated_bulk::go_on() {
 // -- bulk_port ----------------------------------------------------------------
 
 void simulated_bulk::offer(const std::string& content, const std::string& token,
-                           std::shared_ptr<bulk_content> x) {
-  run([=, this] { engine_.offer(content, token, x, now()); });
+                           std::shared_ptr<bulk_content> body) {
+  run([=, this] { engine_.offer(content, token, body, now()); });
 }
 
 void simulated_bulk::withdraw(const std::string& content) {
   run([=, this] { engine_.withdraw(content); });
 }
 
-void simulated_bulk::pull(bulk_order x) {
-  run([this, x = std::move(x)] { engine_.pull(x); });
+void simulated_bulk::pull(bulk_order order) {
+  run([this, x = std::move(order)] { engine_.pull(x); });
 }
 
 void simulated_bulk::pull_from(const std::string& content,
@@ -113,47 +113,50 @@ void simulated_bulk::forget(const std::string& node) {
 
 // -- connections --------------------------------------------------------------
 
-/// Either side has done with it; the other hears as soon as it can.
-void simulated_bulk::close(const shared_connection& x) {
-  auto other = x->asker.get() == this ? x->asked : x->asker;
-  x->there.reset(); // and all that is on its way
-  x->back.reset();
+/// This side ends the connection; the other side learns it as soon as it can.
+void simulated_bulk::close(const shared_connection& connection) {
+  auto other =
+    connection->asker.get() == this ? connection->asked : connection->asker;
+  connection->there.reset(); // with all bytes on their way
+  connection->back.reset();
   if (other->vanished_ || net_.blocked(host_, other->host_))
     return;
   net_.world().at(net_.world().now() + net_.latency(host_, other->host_),
-                  other->process_, [other, x] {
+                  other->process_, [other, connection] {
                     if (!other->vanished_)
-                      other->hear_of_end(x);
+                      other->hear_of_end(connection);
                   });
 }
 
-/// It is over, unless that is known.
-void simulated_bulk::hear_of_end(const shared_connection& x) {
-  x->there.reset();
-  x->back.reset();
-  if (x->asked.get() == this) {
-    if (auto i = links_.find(x->link); i != links_.end() && i->second == x) {
+/// The other side has ended the connection.
+void simulated_bulk::hear_of_end(const shared_connection& connection) {
+  connection->there.reset();
+  connection->back.reset();
+  if (connection->asked.get() == this) {
+    if (auto i = links_.find(connection->link);
+        i != links_.end() && i->second == connection) {
       links_.erase(i);
-      engine_.on_link_lost(x->link);
+      engine_.on_link_lost(connection->link);
     }
     return;
   }
-  auto node = x->asked->node_;
-  if (auto i = sources_.find(node); i != sources_.end() && i->second == x) {
+  auto node = connection->asked->node_;
+  if (auto i = sources_.find(node);
+      i != sources_.end() && i->second == connection) {
     sources_.erase(i);
     engine_.on_source_lost(
       node, {ec::unavailable, node + ": the connection was lost", {}});
   }
 }
 
-/// Who asks does so on one connection at a time.
-void simulated_bulk::take_link(const shared_connection& x) {
-  if (links_.contains(x->link))
+/// A node requests on one connection at a time.
+void simulated_bulk::take_link(const shared_connection& connection) {
+  if (links_.contains(connection->link))
     return;
   for (auto& [link, y] : std::map{links_})
-    if (y->asker->node_ == x->asker->node_)
+    if (y->asker->node_ == connection->asker->node_)
       hear_of_end(y);
-  links_[x->link] = x;
+  links_[connection->link] = connection;
 }
 
 // -- bulk_carrier -------------------------------------------------------------
@@ -165,9 +168,9 @@ bulk_carrier::poster simulated_bulk::to_thread() {
   };
 }
 
-void simulated_bulk::ask(const bulk_source& whom, const bulk_ask& x) {
+void simulated_bulk::ask(const bulk_source& whom, const bulk_ask& request) {
   if (stores_.has(whom.node))
-    return stores_.ask(whom, x, to_thread(), [this] { return now(); });
+    return stores_.ask(whom, request, to_thread(), [this] { return now(); });
   auto& mine = sources_[whom.node];
   if (!mine) {
     auto i = hosts_.by_address_.find(whom.address);
@@ -175,7 +178,8 @@ void simulated_bulk::ask(const bulk_source& whom, const bulk_ask& x) {
       sources_.erase(whom.node);
       return run([this, node = whom.node] {
         engine_.on_source_lost(
-          node, {ec::unavailable, node + ": nobody listens there", {}});
+          node,
+          {ec::unavailable, node + ": no bulk endpoint at that address", {}});
       });
     }
     auto asked = i->second->shared_from_this();
@@ -184,13 +188,13 @@ void simulated_bulk::ask(const bulk_source& whom, const bulk_ask& x) {
       net_.open(host_, asked->host_), net_.open(asked->host_, host_)});
   }
   if (!mine->there)
-    return; // it is over, of which nobody has heard yet
-  mine->there->send(words, &mine->asked->process_, [mine, x] {
+    return; // the connection has ended, and this side has not learned it yet
+  mine->there->send(words, &mine->asked->process_, [mine, request] {
     auto& asked = mine->asked;
     if (asked->vanished_)
       return;
     asked->take_link(mine);
-    asked->engine_.on_ask(mine->link, x, asked->now());
+    asked->engine_.on_ask(mine->link, request, asked->now());
     asked->go_on();
   });
 }
@@ -200,7 +204,7 @@ void simulated_bulk::leave(const std::string& node) {
     close(x.mapped());
 }
 
-/// Over the connection of that link, if there still is one.
+/// Sends over the connection of the link, if it still exists.
 template <class F>
 void simulated_bulk::answer(const std::string& link, size_t bytes, F f) {
   auto i = links_.find(link);

@@ -11,10 +11,10 @@ namespace millrace {
 
 namespace {
 
-/// Messages queued for one node, as a real connection queues at most.
+/// Messages queued for one node at most, as on a real connection.
 constexpr size_t most_waiting = 1000;
 
-/// What a client's header takes, about.
+/// Approximate bytes of a client's header.
 constexpr size_t client_header = 96;
 
 } // namespace
@@ -56,12 +56,13 @@ void simulated_bus::vanish() {
 
 // -- actors -------------------------------------------------------------------
 
-void simulated_bus::tell(const caf::strong_actor_ptr& to, caf::message x) {
+void simulated_bus::tell(const caf::strong_actor_ptr& to,
+                         caf::message content) {
   if (to)
-    to->enqueue(nullptr, caf::message_id{}, std::move(x), nullptr);
+    to->enqueue(nullptr, caf::message_id{}, std::move(content), nullptr);
 }
 
-void simulated_bus::subscribe(caf::strong_actor_ptr x, std::string role) {
+void simulated_bus::subscribe(caf::strong_actor_ptr actor, std::string role) {
   if (vanished_)
     return;
   std::erase_if(subscribers_, [](auto& s) {
@@ -69,17 +70,18 @@ void simulated_bus::subscribe(caf::strong_actor_ptr x, std::string role) {
   });
   for (auto& m : members().peers)
     if (role.empty() || m.has_role(role))
-      tell(x, caf::make_message(peer_up{m}));
+      tell(actor, caf::make_message(peer_up{m}));
   subscribers_.push_back(
-    {caf::actor_cast<caf::weak_actor_ptr>(x), std::move(role)});
+    {caf::actor_cast<caf::weak_actor_ptr>(actor), std::move(role)});
 }
 
 void simulated_bus::tell_subscribers(const member& about,
-                                     const caf::message& x) {
+                                     const caf::message& content) {
   for (auto& s : subscribers_)
     if (s.role.empty() || about.has_role(s.role))
       if (auto to = caf::actor_cast<caf::strong_actor_ptr>(s.who))
-        links_.world().soon(process_, [this, to, x] { tell(to, x); });
+        links_.world().soon(process_,
+                            [this, to, content] { tell(to, content); });
 }
 
 member_list simulated_bus::members() const {
@@ -140,7 +142,7 @@ simulated_network::stream& simulated_bus::stream_to(size_t number,
 }
 
 bool simulated_bus::carry(const std::string& node, uint64_t incarnation,
-                          wire_message x) {
+                          wire_message message) {
   if (vanished_)
     return false;
   auto i = links_.by_name_.find(node);
@@ -156,13 +158,13 @@ bool simulated_bus::carry(const std::string& node, uint64_t incarnation,
     shared_bytes head;
     wire_message body;
   };
-  outside_.on_posted(self_, other.info, x, links_.world().now());
+  outside_.on_posted(self_, other.info, message, links_.world().now());
   auto y = std::make_shared<parcel>();
-  y->head = encode_header(x.head, board_.now());
-  y->body = std::move(x);
+  y->head = encode_header(message.head, board_.now());
+  y->body = std::move(message);
   auto bytes = y->head.size() + y->body.bytes();
   if (other.bus == nullptr)
-    return true; // it has gone and nobody here knows
+    return true; // it has ended, and this node has not detected it yet
   stream.send(bytes, &other.bus->process_,
               [from = number_, to = other.bus, y = std::move(y)] {
                 to->when_received([=] { to->arrive(from, y->head, y->body); });
@@ -171,7 +173,7 @@ bool simulated_bus::carry(const std::string& node, uint64_t incarnation,
 }
 
 void simulated_bus::arrive(size_t from, const shared_bytes& head,
-                           const wire_message& x) {
+                           const wire_message& message) {
   if (vanished_)
     return;
   auto& sender = links_.starts_[from].info;
@@ -183,7 +185,7 @@ void simulated_bus::arrive(size_t from, const shared_bytes& head,
     return;
   }
   outside_.on_delivered(sender, self_, opened->head, links_.world().now());
-  wire_message y{std::move(opened->head), x.body, x.attachments};
+  wire_message y{std::move(opened->head), message.body, message.attachments};
   if (auto done = board_.deliver(sender, y, nullptr); !done)
     log_event(log_level::error, "bus", "undecodable",
               {{"from", sender.name},
@@ -193,24 +195,24 @@ void simulated_bus::arrive(size_t from, const shared_bytes& head,
 
 // -- clients ------------------------------------------------------------------
 
-void simulated_bus::to_gateway(caf::message x) {
+void simulated_bus::to_gateway(caf::message content) {
   if (!vanished_)
-    tell(gateway_, std::move(x));
+    tell(gateway_, std::move(content));
 }
 
-void simulated_bus::client_sends(const session& from, uint64_t id, infer x,
+void simulated_bus::client_sends(const session& from, uint64_t id, infer wanted,
                                  microseconds deadline, int32_t priority) {
-  auto bytes = client_header + bytes_of(x.inputs);
+  auto bytes = client_header + bytes_of(wanted.inputs);
   auto request = std::make_shared<client_request>();
   request->tag.id = id;
   if (deadline != microseconds::max())
     request->due.at = process_.local(links_.world().now() + deadline);
   request->priority = priority;
-  request->request = std::move(x);
+  request->request = std::move(wanted);
   from_clients_->send(bytes, &process_, [this, from, request] {
     when_received([this, from, request] {
       outside_.on_read(self_, request->tag.id, links_.world().now());
-      // With no gateway the group answers for itself as it goes.
+      // Without a gateway the request group answers when it is destroyed.
       auto group = std::make_shared<request_group>(this, from);
       group->requests.push_back(std::move(*request));
       to_gateway(caf::make_message(client_requests{std::move(group)}));
@@ -227,17 +229,18 @@ void simulated_bus::client_cancels(const session& from, uint64_t id) {
   });
 }
 
-void simulated_bus::answer(const session& to, client_tag tag, infer_reply x) {
+void simulated_bus::answer(const session& to, client_tag tag,
+                           infer_reply reply) {
   if (vanished_)
     return;
-  auto bytes = client_header + bytes_of(x.outputs);
-  outside_.on_answered(self_, tag.id, x, links_.world().now());
+  auto bytes = client_header + bytes_of(reply.outputs);
+  outside_.on_answered(self_, tag.id, reply, links_.world().now());
   if (links_.shows(planted_bug::lost_answer))
     return;
   if (links_.shows(planted_bug::wrong_client))
     tag.id = tag.id > 1 ? tag.id - 1 : tag.id + 1;
   auto copies = links_.shows(planted_bug::double_answer) ? 2 : 1;
-  auto y = std::make_shared<infer_reply>(std::move(x));
+  auto y = std::make_shared<infer_reply>(std::move(reply));
   for (; copies > 0; --copies)
     to_clients_->send(bytes, nullptr, [this, to, tag, y] {
       outside_.on_reply(to, tag.id, *y, links_.world().now());
@@ -248,17 +251,16 @@ void simulated_bus::answer(const session&, client_tag, model_list_reply) {
   // No simulated client asks for models.
 }
 
-void simulated_bus::deliver_from_operator(wire_message x) {
-  auto mid =
-    caf::message_id{x.head.id & caf::message_id::request_id_mask}.with_category(
-      caf::message_id::normal_message_category);
+void simulated_bus::deliver_from_operator(wire_message message) {
+  auto mid = caf::message_id{message.head.id & caf::message_id::request_id_mask}
+               .with_category(caf::message_id::normal_message_category);
   auto reply_to = operators_.of("operator");
-  auto allowed = may_say(role::operating, x.head.t)
+  auto allowed = may_say(role::operating, message.head.t)
                  || links_.bug() == planted_bug::open_door;
   if (vanished_ || !allowed || !reply_to)
     return;
-  x.head.id = mid.integer_value();
-  links_.world().soon(process_, [this, reply_to, y = std::move(x)] {
+  message.head.id = mid.integer_value();
+  links_.world().soon(process_, [this, reply_to, y = std::move(message)] {
     if (!vanished_)
       static_cast<void>(board_.deliver(reply_to, y, nullptr));
   });

@@ -10,10 +10,10 @@ namespace millrace {
 
 namespace {
 
-/// Seconds: what takes longer than a century ends then.
+/// Seconds, a century: longer transfers end then.
 constexpr double longest = 3.2e9;
 
-/// Less than a byte: what rounding leaves of a flow that has ended.
+/// Less than a byte: the rounding error left at the end of a flow.
 constexpr double nothing = 1e-3;
 
 } // namespace
@@ -25,13 +25,13 @@ link_number fabric::add_link(double bytes_per_second) {
   return static_cast<link_number>(links_.size() - 1);
 }
 
-void fabric::set_capacity(link_number x, double bytes_per_second,
+void fabric::set_capacity(link_number link, double bytes_per_second,
                           timestamp now) {
-  auto& y = links_[x];
-  y.room = room(x, now);
+  auto& y = links_[link];
+  y.room = room(link, now);
   y.since = now;
   y.capacity = bytes_per_second;
-  share({&x, 1}, now);
+  share({&link, 1}, now);
 }
 
 flow_number fabric::start(std::span<const link_number> path, double bytes,
@@ -92,7 +92,7 @@ std::vector<flow_number> fabric::take_ended(timestamp now) {
   return out;
 }
 
-/// Finds the links and flows that hang together with these links.
+/// Finds all links and flows that are connected with these links.
 void fabric::collect(std::span<const link_number> from) {
   some_links_.clear();
   some_flows_.clear();
@@ -117,8 +117,8 @@ void fabric::collect(std::span<const link_number> from) {
     }
 }
 
-/// Fills the tightest link first: its flows get equal parts of it, which they
-/// then take from the other links they cross.
+/// Fills the tightest link first: its flows get equal shares, which are then
+/// subtracted from their other links.
 void fabric::share(std::span<const link_number> around, timestamp now) {
   collect(around);
   for (auto open = some_flows_.size(); open > 0;) {
@@ -151,28 +151,30 @@ void fabric::share(std::span<const link_number> around, timestamp now) {
     flows_.at(n).visited = false;
 }
 
-void fabric::set_rate(flow_number n, flow& x, double rate, timestamp now) {
-  if (rate == x.rate && x.due != far_future)
+void fabric::set_rate(flow_number n, flow& changed, double rate,
+                      timestamp now) {
+  if (rate == changed.rate && changed.due != far_future)
     return;
-  if (std::isfinite(x.rate))
-    x.left -= x.rate * to_seconds(now - x.since);
-  x.since = now;
-  x.rate = rate;
-  schedule(n, x);
+  if (std::isfinite(changed.rate))
+    changed.left -= changed.rate * to_seconds(now - changed.since);
+  changed.since = now;
+  changed.rate = rate;
+  schedule(n, changed);
 }
 
-void fabric::schedule(flow_number n, flow& x) {
-  if (x.due != far_future)
-    endings_.erase({x.due, n});
-  x.due = far_future;
-  if (x.left <= nothing || std::isinf(x.rate))
-    x.due = x.since;
-  else if (x.rate > 0)
-    x.due = x.since
-            + std::chrono::ceil<nanoseconds>(std::chrono::duration<double>{
-              std::min(x.left / x.rate, longest)});
-  if (x.due != far_future)
-    endings_.insert({x.due, n});
+void fabric::schedule(flow_number n, flow& changed) {
+  if (changed.due != far_future)
+    endings_.erase({changed.due, n});
+  changed.due = far_future;
+  if (changed.left <= nothing || std::isinf(changed.rate))
+    changed.due = changed.since;
+  else if (changed.rate > 0)
+    changed.due =
+      changed.since
+      + std::chrono::ceil<nanoseconds>(std::chrono::duration<double>{
+        std::min(changed.left / changed.rate, longest)});
+  if (changed.due != far_future)
+    endings_.insert({changed.due, n});
 }
 
 } // namespace millrace

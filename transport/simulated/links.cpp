@@ -10,7 +10,7 @@ namespace millrace {
 
 namespace {
 
-/// From a process's start until it has met the others: connections, hellos.
+/// From the start of a process to its links: connections and hellos.
 constexpr microseconds meeting = 5ms;
 
 } // namespace
@@ -22,16 +22,16 @@ simulated_links::simulated_links(simulated_network& net, link_settings settings,
     random_(std::move(random)) {
 }
 
-void simulated_links::plant(planted_bug x) {
-  bug_ = x;
+void simulated_links::plant(planted_bug bug) {
+  bug_ = bug;
   static std::atomic<uint64_t> worlds;
-  if (x == planted_bug::chance && worlds++ % 2 == 1)
+  if (bug == planted_bug::chance && worlds++ % 2 == 1)
     random_.next();
 }
 
 template <class F>
 void simulated_links::for_others(size_t n, F f) {
-  auto there = present_; // f may change it
+  auto there = present_; // a copy: f may change it
   for (auto other : there)
     if (other != n)
       f(other);
@@ -41,8 +41,8 @@ void simulated_links::later(microseconds delay, std::function<void()> f) {
   world().at(world().now() + delay, std::move(f));
 }
 
-/// How long after a moment silence is noticed that begins then: the last sign
-/// of life was some part of a beat earlier.
+/// Time until silence is detected: the timeout, less a random part of a
+/// heartbeat interval, since the last heartbeat came that much earlier.
 microseconds simulated_links::patience() {
   auto part = microseconds{static_cast<int64_t>(
     random_.uniform() * static_cast<double>(settings_.beat.count()))};
@@ -63,9 +63,9 @@ bool simulated_links::sees(size_t who, size_t whom) const {
                   : y.missed_by.contains(who);
 }
 
-bool simulated_links::shows(planted_bug x) {
+bool simulated_links::shows(planted_bug bug) {
   constexpr double part = 0.01;
-  return bug_ == x && random_.uniform() < part;
+  return bug_ == bug && random_.uniform() < part;
 }
 
 simulated_bus* simulated_links::find(const std::string& node) const {
@@ -77,10 +77,10 @@ simulated_bus* simulated_links::find(const std::string& node) const {
 
 // -- coming and going ---------------------------------------------------------
 
-void simulated_links::join(simulated_bus& x, refusal on_hello_rejected) {
+void simulated_links::join(simulated_bus& bus, refusal on_hello_rejected) {
   auto n = starts_.size();
-  x.number_ = n;
-  starts_.push_back({x.self(), x.host(), &x, false, false, 0, {}});
+  bus.number_ = n;
+  starts_.push_back({bus.self(), bus.host(), &bus, false, false, 0, {}});
   auto extra = random_.uniform() * static_cast<double>(meeting.count());
   later(meeting + microseconds{static_cast<int64_t>(extra)},
         [this, n, refuse = std::move(on_hello_rejected)] {
@@ -96,7 +96,7 @@ void simulated_links::join(simulated_bus& x, refusal on_hello_rejected) {
                     {{"node", self.name}, {"known", known}});
           if (refuse)
             refuse({self.name, self.incarnation, 0,
-                    "a start of that node is known that is not earlier", known,
+                    "the same or a later start of this node is known", known,
                     find(self.name) != nullptr});
         });
 }
@@ -104,12 +104,12 @@ void simulated_links::join(simulated_bus& x, refusal on_hello_rejected) {
 void simulated_links::meet(size_t n) {
   auto& self = starts_[n].info;
   if (auto i = by_name_.find(self.name); i != by_name_.end()) {
-    auto old = i->second; // which may not be missed yet
+    auto old = i->second; // its loss may not be detected yet
     auto missing = starts_[old].missed_by;
     for (auto who : missing)
-      lose(who, old, "another start of it came");
+      lose(who, old, "another start of the node joined");
     for_others(old, [&](size_t other) {
-      lose(other, old, "another start of it came");
+      lose(other, old, "another start of the node joined");
       lose(old, other, "replaced by another start");
     });
     remove(old);
@@ -126,7 +126,7 @@ void simulated_links::meet(size_t n) {
   for_others(n, [&](size_t other) { link(n, other); });
 }
 
-/// Takes a start out of the cluster.
+/// Removes a start from the cluster.
 void simulated_links::remove(size_t n) {
   auto& x = starts_[n];
   if (!x.joined)
@@ -137,8 +137,8 @@ void simulated_links::remove(size_t n) {
                 [n](auto& p) { return p.first == n || p.second == n; });
 }
 
-void simulated_links::leave(simulated_bus& x) {
-  auto n = x.number_;
+void simulated_links::leave(simulated_bus& bus) {
+  auto n = bus.number_;
   for_others(n, [&](size_t other) {
     if (!sees(other, n) || !reachable(n, other))
       return;
@@ -146,22 +146,22 @@ void simulated_links::leave(simulated_bus& x) {
           [this, n, other] { lose(other, n, "left", true); });
     starts_[n].missed_by.insert(other);
   });
-  lost_.erase(x.self().name);
+  lost_.erase(bus.self().name);
   if (starts_[n].joined)
-    left_.add(x.self(), "left", world().now());
+    left_.add(bus.self(), "left", world().now());
   remove(n);
   starts_[n].bus = nullptr;
 }
 
-void simulated_links::vanish(simulated_bus& x) {
-  auto n = x.number_;
-  if (n >= starts_.size() || starts_[n].bus != &x)
+void simulated_links::vanish(simulated_bus& bus) {
+  auto n = bus.number_;
+  if (n >= starts_.size() || starts_[n].bus != &bus)
     return;
   if (starts_[n].joined) {
     for_others(n, [&](size_t other) {
       if (!sees(other, n))
         return;
-      // The host's kernel closes the connections, if that gets through.
+      // The host's kernel closes the connections if its packets get through.
       auto through = reachable(n, other);
       later(through ? latency(n, other) : patience(),
             [this, n, other, through] {
@@ -169,7 +169,7 @@ void simulated_links::vanish(simulated_bus& x) {
             });
       starts_[n].missed_by.insert(other);
     });
-    lost_.add(x.self(), "connection lost", world().now());
+    lost_.add(bus.self(), "connection lost", world().now());
     remove(n);
   }
   starts_[n].bus = nullptr;
@@ -182,7 +182,7 @@ void simulated_links::link(size_t a, size_t b) {
   if (!x.joined || !y.joined || x.silent || y.silent || !reachable(a, b)
       || !reachable(b, a))
     return;
-  // Both sides must have let go of the old link first.
+  // Both sides must have ended the old link first.
   if (sees(a, b) || sees(b, a))
     return;
   if (bug_ == planted_bug::dead_link && world().elapsed() > 1s)
@@ -195,7 +195,7 @@ void simulated_links::link(size_t a, size_t b) {
   y.bus->tell_subscribers(x.info, caf::make_message(peer_up{x.info}));
 }
 
-/// One side's end of a link.
+/// Ends a link on one side.
 void simulated_links::lose(size_t who, size_t whom, const std::string& reason,
                            bool left) {
   auto* bus = starts_[who].bus;
@@ -217,16 +217,16 @@ void simulated_links::give_up(size_t who, size_t whom,
     try_again(who, whom);
 }
 
-/// Says hello, with a new link's number: the other side lets go of the old one
-/// and answers.
+/// Sends a hello with a new link number: the other side ends the old link and
+/// answers.
 void simulated_links::try_again(size_t a, size_t b) {
   if (!reachable(a, b))
-    return; // mend does it
+    return; // mend tries again
   later(latency(a, b), [this, a, b] {
     if (!starts_[a].joined || !starts_[b].joined || starts_[b].silent)
-      return; // wake does it
+      return; // wake tries again
     if (sees(a, b))
-      return; // they have met meanwhile, and this hello is older than that
+      return; // linked meanwhile: this hello is outdated
     lose(b, a, "given up by the other side");
     if (reachable(b, a))
       later(latency(b, a), [this, a, b] { link(a, b); });
@@ -235,8 +235,8 @@ void simulated_links::try_again(size_t a, size_t b) {
 
 // -- faults -------------------------------------------------------------------
 
-void simulated_links::silence(simulated_bus& x) {
-  auto n = x.number_;
+void simulated_links::silence(simulated_bus& bus) {
+  auto n = bus.number_;
   auto& self = starts_[n];
   if (self.silent)
     return;
@@ -251,15 +251,15 @@ void simulated_links::silence(simulated_bus& x) {
   });
 }
 
-void simulated_links::wake(simulated_bus& x) {
-  auto n = x.number_;
+void simulated_links::wake(simulated_bus& bus) {
+  auto n = bus.number_;
   starts_[n].silent = false;
   if (!starts_[n].joined)
     return;
   for_others(n, [&](size_t other) {
     if (!unlinked_.contains({other, n}))
       return;
-    // The others' hellos are the first that it reads.
+    // The process reads the hellos of the others first.
     lose(n, other, "given up by the other side");
     try_again(n, other);
   });

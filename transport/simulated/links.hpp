@@ -12,12 +12,13 @@
 
 namespace millrace {
 
-/// Which nodes of the simulated world are linked: what peer tables, hellos and
-/// beats make of starts, ends, silence and cuts, without a message per beat. A
-/// killed process is noticed when its connections break, one that hangs or is
-/// cut off by its silence; who gives a link up ends it for the other side as
-/// soon as it can be told; a link comes back when both sides can hear each
-/// other, and nothing said on the old one counts on the new one.
+/// Which nodes of the simulated world are linked. Models the results of peer
+/// tables, hellos and heartbeats after starts, ends, silence and cuts, without
+/// a message per heartbeat. A killed process is detected by its broken
+/// connections, a process that hangs or is cut off by its silence. A side that
+/// gives a link up ends it for the other side as soon as a message can get
+/// through. A link returns when both sides can reach each other, and messages
+/// of the old link are void.
 class simulated_links {
 public:
   simulated_links(simulated_network& net, link_settings settings,
@@ -25,35 +26,36 @@ public:
 
   using refusal = std::function<void(const hello_rejected&)>;
 
-  /// A node that has started looks for the others. With a start of its name
-  /// known that is not earlier it is told so, and nobody listens to it.
-  void join(simulated_bus& x, refusal on_hello_rejected);
+  /// A started node contacts the others. If a start of the same or a later
+  /// incarnation is known, the node is rejected and ignored.
+  void join(simulated_bus& bus, refusal on_hello_rejected);
 
-  /// It says goodbye and goes.
-  void leave(simulated_bus& x);
+  /// The node sends goodbye and leaves.
+  void leave(simulated_bus& bus);
 
-  /// Its process was killed.
-  void vanish(simulated_bus& x);
+  /// The node's process was killed.
+  void vanish(simulated_bus& bus);
 
-  /// Its process was paused, or runs again.
-  void silence(simulated_bus& x);
-  void wake(simulated_bus& x);
+  /// The node's process was paused (silence), or runs again (wake).
+  void silence(simulated_bus& bus);
+  void wake(simulated_bus& bus);
 
-  /// Nothing gets from one host to another, or does again.
+  /// Blocks messages from one host to another (cut), or permits them again
+  /// (mend).
   void cut(host_number from, host_number to);
   void mend(host_number from, host_number to);
 
-  /// The node of that name that is part of the cluster now, or null.
+  /// The current member with that name, or null.
   simulated_bus* find(const std::string& node) const;
 
   simulated_network& network() { return net_; }
   virtual_world& world() { return net_.world(); }
 
-  /// Gives the world a bug.
-  void plant(planted_bug x);
+  /// Plants a bug.
+  void plant(planted_bug bug);
   planted_bug bug() const { return bug_; }
-  /// Whether that bug shows now; it does so now and then.
-  bool shows(planted_bug x);
+  /// Whether the planted bug acts this time; it does so at random.
+  bool shows(planted_bug bug);
 
 private:
   friend class simulated_bus;
@@ -61,14 +63,15 @@ private:
   struct start {
     member info;
     host_number host = 0;
-    simulated_bus* bus = nullptr; ///< null when it has gone
+    simulated_bus* bus = nullptr; ///< null after the end of the start
     bool joined = false;
     bool silent = false;
     uint64_t silences = 0;
-    std::set<size_t> missed_by; ///< gone, but these do not know yet
+    std::set<size_t> missed_by; ///< ended, but not yet detected by these
   };
 
-  using pair = std::pair<size_t, size_t>; ///< who sees, and whom
+  /// The observing start, and the observed one.
+  using pair = std::pair<size_t, size_t>;
 
   bool sees(size_t who, size_t whom) const;
   void meet(size_t n);
@@ -89,10 +92,10 @@ private:
   link_settings settings_;
   random_stream random_;
   std::vector<start> starts_;
-  std::vector<size_t> present_;           ///< that have joined and not gone
-  string_map<size_t> by_name_;            ///< last start of each
+  std::vector<size_t> present_;           ///< joined and not ended
+  string_map<size_t> by_name_;            ///< latest start of each
   std::map<std::string, uint64_t> known_; ///< highest incarnation of each name
-  std::set<pair> unlinked_; ///< of those present; all others see each other
+  std::set<pair> unlinked_; ///< pairs of present starts; all others are linked
   std::map<std::pair<host_number, host_number>, uint64_t> cuts_;
   uint64_t last_cut_ = 0;
   lost_nodes lost_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
-/// What a packet holds: each may be lost.
+/// Payload of a packet: each may be lost.
 constexpr size_t packet_bytes = 1448;
 
 } // namespace
@@ -33,7 +33,7 @@ simulated_network::~simulated_network() {
   *alive_ = false;
 }
 
-/// Without a name it is not among those that are shown.
+/// A link without a name is not in use().
 link_number simulated_network::add_link(const std::string& shown_as,
                                         double bytes_per_second) {
   use_.push_back({shown_as, 0, 0, 0});
@@ -89,7 +89,7 @@ std::vector<link_number> simulated_network::path(host_number from,
 
 namespace {
 
-/// The smaller of two limits, where 0 is none.
+/// The smaller of two limits, where 0 is no limit.
 double tighter(double x, double y) {
   return x == 0 ? y : y == 0 ? x : std::min(x, y);
 }
@@ -136,7 +136,7 @@ microseconds simulated_network::latency(host_number from,
   return out;
 }
 
-/// What chance and faults add to a message's latency.
+/// Random and injected additions to a message's latency.
 microseconds simulated_network::extra(host_number from, host_number to) {
   microseconds out{0};
   if (settings_.jitter > 0us)
@@ -164,14 +164,14 @@ void simulated_network::unblock(host_number from, host_number to) {
       s->go_on();
 }
 
-void simulated_network::set_speed(host_number x, double part) {
-  auto& e = hosts_[x].link;
+void simulated_network::set_speed(host_number host, double part) {
+  auto& e = hosts_[host].link;
   if (!e.limited)
     return;
   fabric_.set_capacity(e.up, part * e.speed, world_.now());
   fabric_.set_capacity(e.down, part * e.speed, world_.now());
   for (auto& [number, s] : streams_)
-    if (s->from_ == x || s->to_ == x)
+    if (s->from_ == host || s->to_ == host)
       s->measure_path();
   arm();
 }
@@ -267,8 +267,8 @@ void simulated_network::stream::reset() {
   }
 }
 
-void simulated_network::stream::push(parcel x) {
-  waiting_.push_back(std::move(x));
+void simulated_network::stream::push(parcel sent) {
+  waiting_.push_back(std::move(sent));
   if (flow_ == 0)
     go_on();
 }
@@ -279,7 +279,7 @@ void simulated_network::stream::transmit(double bytes) {
   net_.arm();
 }
 
-/// Nothing gets through: what is on its way stays where it is.
+/// The path is blocked: keeps the bytes that are left.
 void simulated_network::stream::halt() {
   if (flow_ == 0)
     return;
@@ -299,28 +299,29 @@ void simulated_network::stream::go_on() {
   }
 }
 
-void simulated_network::stream::begin(parcel x) {
+void simulated_network::stream::begin(parcel sent) {
   auto now = net_.world_.now();
   if (net_.settings_.transfer.independent && from_ != to_) {
     std::chrono::duration<double> takes{
-      net_.settings_.transfer.seconds(x.bytes)};
-    count(x.bytes, false);
-    // The law has the latency of the path.
-    return arrive(std::move(x),
+      net_.settings_.transfer.seconds(sent.bytes)};
+    count(sent.bytes, false);
+    // The law includes the latency of the path.
+    return arrive(std::move(sent),
                   now + std::chrono::duration_cast<nanoseconds>(takes)
                     - latency_);
   }
-  if (x.bytes >= net_.settings_.contend_from.value && std::isfinite(slowest_)) {
-    now_sending_ = std::move(x);
+  if (sent.bytes >= net_.settings_.contend_from.value
+      && std::isfinite(slowest_)) {
+    now_sending_ = std::move(sent);
     transmit(static_cast<double>(now_sending_.bytes));
     return;
   }
-  count(x.bytes, false);
+  count(sent.bytes, false);
   auto took =
-    std::chrono::duration<double>{static_cast<double>(x.bytes) / slowest_};
+    std::chrono::duration<double>{static_cast<double>(sent.bytes) / slowest_};
   free_at_ =
     std::max(free_at_, now) + std::chrono::duration_cast<nanoseconds>(took);
-  arrive(std::move(x), free_at_);
+  arrive(std::move(sent), free_at_);
 }
 
 void simulated_network::stream::count(size_t bytes, bool shared) {
@@ -346,11 +347,12 @@ void simulated_network::stream::sent(timestamp when) {
   go_on();
 }
 
-void simulated_network::stream::arrive(parcel x, timestamp when) {
+void simulated_network::stream::arrive(parcel sent, timestamp when) {
   auto loss = 1 - (1 - net_.hosts_[from_].loss) * (1 - net_.hosts_[to_].loss);
   if (loss > 0 && from_ != to_) {
-    // At least one packet of so many, then each retransmission again.
-    auto packets = static_cast<double>(1 + x.bytes / packet_bytes);
+    // Probability that a packet of the message is lost, then of each
+    // retransmission.
+    auto packets = static_cast<double>(1 + sent.bytes / packet_bytes);
     auto any = 1 - std::pow(1 - loss, packets);
     auto wait = net_.settings_.retransmit;
     microseconds lost{0};
@@ -363,10 +365,10 @@ void simulated_network::stream::arrive(parcel x, timestamp when) {
   }
   when += latency_ + net_.extra(from_, to_);
   last_arrival_ = std::max(last_arrival_, when);
-  if (x.where == nullptr)
-    net_.world_.at(last_arrival_, std::move(x.arrived));
+  if (sent.where == nullptr)
+    net_.world_.at(last_arrival_, std::move(sent.arrived));
   else
-    net_.world_.at(last_arrival_, *x.where, std::move(x.arrived));
+    net_.world_.at(last_arrival_, *sent.where, std::move(sent.arrived));
 }
 
 } // namespace millrace

@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-/// One link, each way.
+/// One link, in each direction.
 struct link_speed {
   bandwidth speed;
   microseconds latency{0};
@@ -25,13 +25,13 @@ struct link_speed {
   MILLRACE_FIELDS(link_speed, speed, latency, per_flow, per_host)
   static constexpr auto notes() {
     return std::array{
-      note{"what it carries; 0: not limited", 0},
-      note{"from one end to the other", 0, 60},
-      note{"what each connection that ends here gets at most, as a TCP flow"
-           " of one thread does; 0: not limited; not for racks",
+      note{"bandwidth; 0: not limited", 0},
+      note{"latency from one end to the other", 0, 60},
+      note{"limit of each connection that ends here, as of a TCP flow of one"
+           " thread; 0: not limited; not for racks",
            0},
-      note{"what all connections between this end and any one host get at"
-           " most together; 0: not limited; not for racks",
+      note{"limit of all connections together between this end and any one"
+           " host; 0: not limited; not for racks",
            0}};
   }
 };
@@ -50,18 +50,17 @@ struct transfer_piece {
   double seconds(double bytes) const { return a * std::pow(bytes, b) + c; }
 };
 
-/// Transfers between hosts that take a time by their size alone, whatever else
-/// is on the way. The thesis prints no coefficients: these are straight lines
-/// through the printed figures, 0.322 ms of a ping and 8.7 ms of 9,633,792
-/// bytes.
+/// Transfers between hosts whose time depends on their size alone, not on other
+/// traffic. The thesis prints no coefficients: these are straight lines through
+/// its figures, 0.322 ms for a ping and 8.7 ms for 9,633,792 bytes.
 struct transfer_law {
   bool independent = false;
   transfer_piece small, medium, large;
   MILLRACE_FIELDS(transfer_law, independent, small, medium, large)
   static constexpr auto notes() {
     return std::array{
-      note{"whether messages between hosts take a time by their size alone, in"
-           " place of links that all messages share"},
+      note{"whether the transfer time between hosts depends on the size"
+           " alone, in place of links that all messages share"},
       note{"up to 1 MB: a * bytes^b + c"}, note{"up to 100 MB"},
       note{"beyond"}};
   }
@@ -74,8 +73,9 @@ struct transfer_law {
   }
 };
 
-/// A network of two tiers: hosts hang on the switch of their rack (leaf), those
-/// on one spine, which is never short; so do the clients and the object store.
+/// A network of two tiers: hosts are connected to the switch of their rack
+/// (leaf), the racks to one spine, which is never a bottleneck. The clients and
+/// the object store are connected to the spine.
 struct network_settings {
   link_speed host{{1.25e9}, microseconds{10}};
   link_speed rack{{0}, microseconds{5}};
@@ -98,38 +98,40 @@ struct network_settings {
       note{"between a rack's switch and the spine"},
       note{"between the object store and the spine"},
       note{"between all clients and the spine"},
-      note{"of single hosts and racks, by name, in place of those above"},
+      note{"links of single hosts and racks, by name, in place of the"
+           " defaults above"},
       note{"latency between processes of one host", 0, 60},
-      note{"what a process takes to receive one message, one after the other",
+      note{"time of a process to receive one message; a process receives one"
+           " message at a time",
            0, 10},
       note{"mean of an exponential part of each message's latency", 0, 60},
-      note{"messages of fewer bytes take their time on the path's slowest link"
-           " but nothing from others: they are cheap to simulate"},
-      note{"what a lost packet costs at first; each further loss twice as"
-           " much",
+      note{"messages of fewer bytes take the time of the path's slowest"
+           " link, but no bandwidth from others: they are cheap to simulate"},
+      note{"delay of the first loss of a packet; each further loss doubles"
+           " the delay",
            0.001, 60},
-      note{"and at most this: then a new connection is made", 0.001, 600},
-      note{"transfers that take a time by their size alone"}};
+      note{"maximum of that delay; then a new connection is made", 0.001, 600},
+      note{"transfers with a time that depends on their size alone"}};
   }
 };
 
 using host_number = uint32_t;
 
-/// What one direction of a link has carried.
+/// Load of one direction of a link.
 struct link_use {
-  /// "HOST up", to the switch, "HOST down", "HOST disk", or "HOST to HOST" of a
-  /// limit between two.
+  /// "HOST up" (to the switch), "HOST down", "HOST disk", or "HOST to HOST" for
+  /// a limit between two hosts.
   std::string name;
-  double bytes = 0; ///< of messages that were sent whole
-  /// Of these, of messages that share the link: not more than its room.
+  double bytes = 0; ///< of completely sent messages
+  /// Part of `bytes` in messages that share the link; at most `room`.
   double shared_bytes = 0;
-  double room = 0; ///< bytes that it could have carried
+  double room = 0; ///< bytes that the link could have carried
 };
 
 /// Carries bytes between hosts in the simulated world: in order on each stream,
-/// after the path's latencies, at the rate the fabric gives. What TCP would
-/// hide is hidden: loss is delay, and a cut is delay too until a stream is
-/// reset.
+/// after the latencies of the path, at the rate given by the fabric. Effects
+/// that TCP hides are hidden: loss becomes delay, and so does a cut until the
+/// stream is reset.
 class simulated_network {
 public:
   simulated_network(virtual_world& world, network_settings settings,
@@ -138,52 +140,54 @@ public:
   simulated_network& operator=(const simulated_network&) = delete;
   ~simulated_network();
 
-  /// Racks begin to exist with their first host; hosts without one hang on the
-  /// spine itself.
+  /// A rack is created with its first host; hosts without a rack are connected
+  /// to the spine.
   host_number add_host(const std::string& name, const std::string& rack);
   host_number clients() const { return 0; }
   host_number store() const { return 1; }
 
-  /// One way from a host to another.
+  /// One direction between two hosts.
   class stream;
   std::unique_ptr<stream> open(host_number from, host_number to);
 
-  /// A host's disk: its streams share what it reads in a second.
+  /// A host's disk: its streams share its read bandwidth.
   link_number add_disk(host_number of, bandwidth speed) {
     return add_link(hosts_[of].name + " disk", speed.bytes_per_second);
   }
   std::unique_ptr<stream> open_disk(host_number of, link_number disk);
 
-  /// What a host's link carries; 0: it is not limited.
-  bandwidth speed(host_number x) const {
-    auto& link = hosts_[x].link;
+  /// Bandwidth of a host's link; 0: not limited.
+  bandwidth speed(host_number host) const {
+    auto& link = hosts_[host].link;
     return {link.limited ? link.speed : 0};
   }
 
-  /// What the path takes for a message of no bytes.
+  /// Latency of the path for an empty message.
   microseconds latency(host_number from, host_number to) const;
 
   // -- faults -----------------------------------------------------------------
 
-  /// Nothing gets from one host to the other until it is unblocked.
+  /// Blocks all bytes from one host to the other until unblock().
   void block(host_number from, host_number to);
   void unblock(host_number from, host_number to);
   bool blocked(host_number from, host_number to) const {
     return blocked_.contains({from, to});
   }
 
-  /// The part of a host's packets, in and out, that is lost.
-  void set_loss(host_number x, double part) { hosts_[x].loss = part; }
+  /// Fraction of a host's packets, in and out, that is lost.
+  void set_loss(host_number host, double part) { hosts_[host].loss = part; }
 
-  /// What a host's every message takes longer.
-  void set_delay(host_number x, microseconds y) { hosts_[x].delay = y; }
+  /// Additional latency of each message of a host.
+  void set_delay(host_number host, microseconds additional) {
+    hosts_[host].delay = additional;
+  }
 
-  /// The part of its link's speed that a host has.
-  void set_speed(host_number x, double part);
+  /// Fraction of its link's speed that a host has.
+  void set_speed(host_number host, double part);
 
   const network_settings& settings() const { return settings_; }
 
-  /// Since the world began, of each link that is limited.
+  /// Load of each limited link since the start of the world.
   std::vector<link_use> use() const;
 
   virtual_world& world() { return world_; }
@@ -219,15 +223,15 @@ private:
   network_settings settings_;
   random_stream random_;
   fabric fabric_;
-  std::vector<link_use> use_; ///< by link number; `room` is not kept here
+  std::vector<link_use> use_; ///< by link number; `room` is not stored here
   std::vector<host> hosts_;
   std::map<std::string, edge> racks_;
   std::set<std::pair<host_number, host_number>> blocked_;
   std::map<uint64_t, stream*> streams_; ///< in order of opening
   uint64_t last_stream_ = 0;
-  /// Links of single flows that have ended, by what they carry.
+  /// Free links for limits of single flows, by capacity.
   std::multimap<double, link_number> free_flow_links_;
-  /// Links of all flows from one host to another, where these are limited.
+  /// Links for limits between two hosts.
   std::map<std::pair<host_number, host_number>, link_number> pair_links_;
   std::unordered_map<flow_number, stream*> sending_;
   std::vector<timestamp> armed_; ///< the next one last
@@ -241,22 +245,22 @@ class simulated_network::stream {
     virtual_process* where = nullptr;
     action arrived;
   };
-  /// Which of its lives a stream is in: what was sent in an earlier one is
-  /// void.
+  /// Period between two resets of a stream: its messages are void after the
+  /// end.
   struct life {
     bool over = false;
   };
 
 public:
-  /// `disk`: a host's own, which is all of the path.
+  /// `disk`: the disk of the host, which is then the whole path.
   stream(simulated_network& net, host_number from, host_number to,
          std::optional<link_number> disk = std::nullopt);
   stream(const stream&) = delete;
   stream& operator=(const stream&) = delete;
   ~stream();
 
-  /// Has `arrived` happen when all the bytes are there: in a process, or with
-  /// null outside of them.
+  /// Runs `arrived` once all the bytes have arrived: in a process, or with null
+  /// outside of all processes.
   template <class F>
   void send(size_t bytes, virtual_process* where, F arrived) {
     push({bytes, where, [life = life_, arrived = std::move(arrived)]() mutable {
@@ -265,7 +269,7 @@ public:
           }});
   }
 
-  /// What has not arrived never will.
+  /// Drops all bytes that have not arrived.
   void reset();
 
   /// Messages not sent yet.
@@ -274,30 +278,31 @@ public:
 private:
   friend class simulated_network;
 
-  void push(parcel x);
+  void push(parcel sent);
   void measure_path();
   void go_on();
   void transmit(double bytes);
   void halt();
-  void begin(parcel x);
+  void begin(parcel sent);
   void sent(timestamp when);
   void count(size_t bytes, bool shared);
-  void arrive(parcel x, timestamp when);
+  void arrive(parcel sent, timestamp when);
 
   simulated_network& net_;
   uint64_t number_;
   host_number from_, to_;
-  std::vector<link_number> path_;        ///< with limits of flows, or a disk
-  std::optional<link_number> flow_link_; ///< in the path of this stream alone
+  std::vector<link_number> path_; ///< with links for flow limits, or a disk
+  /// In `path_`, used by this stream alone.
+  std::optional<link_number> flow_link_;
   double slowest_ = 0;
   microseconds latency_;
   std::deque<parcel> waiting_;
   parcel now_sending_;
-  std::optional<double>
-    halted_; ///< bytes left of it, while nothing gets through
+  /// Bytes left of now_sending_ while the path is blocked.
+  std::optional<double> halted_;
   flow_number flow_ = 0;
   timestamp free_at_;      ///< its own part of the path
-  timestamp last_arrival_; ///< nothing overtakes
+  timestamp last_arrival_; ///< messages keep their order
   std::shared_ptr<life> life_ = std::make_shared<life>();
 };
 

@@ -38,15 +38,16 @@ authenticator::endpoint authenticator::clients(const std::string& tenant) {
   return {std::string{clients_domain} + tenant, {{}, role::client, tenant}};
 }
 
-std::optional<curve_server> authenticator::secured(const endpoint& x) const {
+std::optional<curve_server>
+authenticator::secured(const endpoint& place) const {
   if (!keys_)
     return std::nullopt;
-  auto& pair = x.domain == peers_domain ? keys_->own : *keys_->cluster;
-  return curve_server{pair, x.domain};
+  auto& pair = place.domain == peers_domain ? keys_->own : *keys_->cluster;
+  return curve_server{pair, place.domain};
 }
 
-bool authenticator::fits(std::string_view domain, const identity& x) {
-  switch (x.role) {
+bool authenticator::fits(std::string_view domain, const identity& who) {
+  switch (who.role) {
   case role::node:
   case role::controller:
     return domain == peers_domain;
@@ -55,7 +56,7 @@ bool authenticator::fits(std::string_view domain, const identity& x) {
     return domain == operators_domain;
   case role::client:
     return domain.starts_with(clients_domain)
-           && domain.substr(clients_domain.size()) == x.tenant;
+           && domain.substr(clients_domain.size()) == who.tenant;
   }
   return false;
 }
@@ -72,8 +73,8 @@ void authenticator::answer(timestamp now) {
     counts_.dropped("refused_connection");
     std::string why;
     if (who != nullptr)
-      why = fits(domain, *who) ? "is not listened to for a minute"
-                               : "its role or tenant is not for there";
+      why = fits(domain, *who) ? "is ignored for a minute"
+                               : "its role or tenant has no access there";
     else if (who = book_->find_suspended(key); who != nullptr)
       why = "its key is suspended";
     else
@@ -102,12 +103,12 @@ const identity* authenticator::speaker(const endpoint& at,
 void authenticator::offence(const identity& who, const std::string& what,
                             timestamp now) {
   counts_.dropped("forbidden");
-  if (who.name.empty()) // nobody in particular
+  if (who.name.empty()) // without keys senders have no name
     return;
   note(notable::refusal, who, what);
   if (!misconduct_.offends(who.name, now))
     return;
-  note(notable::order, who, "is not listened to for a minute");
+  note(notable::order, who, "is ignored for a minute");
   log_event(log_level::warning, "bus", "key_suspended",
             {{"key", who.name}, {"for", what}});
 }

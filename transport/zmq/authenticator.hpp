@@ -13,12 +13,12 @@
 
 namespace millrace::zeromq {
 
-/// Who may come in at a bus's endpoints, and who said what came in. Without
-/// keys that is whoever reaches an endpoint, which only processes of this host
-/// can. For the bus thread.
+/// Decides which keys may connect to a bus's endpoints, and identifies the
+/// sender of each message. Without keys every process that reaches an endpoint
+/// is accepted; only processes of this host can. For the bus thread.
 class authenticator {
 public:
-  /// What people have to be able to look up later.
+  /// Events for the audit log.
   enum class notable { order, refusal };
   using witness =
     std::function<void(notable, const identity& who, const std::string& what)>;
@@ -26,49 +26,50 @@ public:
   authenticator(zmq::context_t& context, std::optional<node_keys> keys,
                 traffic& counts, witness report);
 
-  /// What kind of endpoint: its name in questions and whom it is for.
+  /// Kind of an endpoint: its domain in ZAP requests, and the identity of its
+  /// senders.
   struct endpoint {
     std::string domain;
-    identity anybody; ///< without keys
+    identity anybody; ///< identity of all senders without keys
   };
   static endpoint peers();
   static endpoint operators();
   static endpoint clients(const std::string& tenant);
 
-  /// How the endpoint's socket is bound; nothing without keys.
-  std::optional<curve_server> secured(const endpoint& x) const;
+  /// CURVE settings of the endpoint's socket; none without keys.
+  std::optional<curve_server> secured(const endpoint& place) const;
 
-  void add_to(wait_list& x) {
+  void add_to(wait_list& list) {
     if (door_)
-      x.add(door_->socket(), asked_);
+      list.add(door_->socket(), asked_);
   }
 
-  /// Answers libzmq's questions about who knocks.
+  /// Answers the pending ZAP requests of libzmq.
   void answer(timestamp now);
 
-  /// Who sent a message that came in there: null when its key is not allowed
-  /// there (any more) or does not count now. Valid until the list changes.
+  /// The sender of a message at an endpoint. Null if its key is not allowed at
+  /// that endpoint, or is suspended. Valid until the list changes.
   const identity* speaker(const endpoint& at, zmq::message_t& frame,
                           timestamp now);
 
-  /// Notes that somebody said what they may not.
+  /// Records misconduct of a sender.
   void offence(const identity& who, const std::string& what, timestamp now);
 
-  /// Tells the witness.
+  /// Passes an event to the witness.
   void note(notable kind, const identity& who, const std::string& what);
 
-  void replace(const allowed_keys& x) { book_.emplace(x); }
+  void replace(const allowed_keys& keys) { book_.emplace(keys); }
 
   bool has_keys() const { return keys_.has_value(); }
   /// This node's own key and role.
   std::optional<key_pair> own() const;
   role own_role() const { return keys_ ? keys_->own_role : role::controller; }
-  /// Whom to expect when connecting to a node: empty without keys, null when
-  /// that node has none.
+  /// The key to expect from a node when connecting: empty without keys, null if
+  /// the list has no key of the node.
   const std::string* key_of(const std::string& node) const;
 
 private:
-  static bool fits(std::string_view domain, const identity& x);
+  static bool fits(std::string_view domain, const identity& who);
 
   std::optional<node_keys> keys_;
   std::optional<key_book> book_;

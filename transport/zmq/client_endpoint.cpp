@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t small_answer = 64u << 10, room_for_small = 1u << 20;
 
-/// When a client that reads may ask again.
+/// Retry time for a client with too many unread answers.
 constexpr microseconds soon = 100ms;
 
 } // namespace
@@ -19,14 +19,15 @@ void client_endpoint::take_in(timestamp now) {
   take_messages(socket_, said_, counts_, [this](frame_list& frames) {
     batch_.push_back(std::move(frames));
   });
-  // Who left did so before what came since on another connection of that name.
+  // A connection that ended did so before later messages of a new connection
+  // with the same name.
   if (std::exchange(left_, false) || !batch_.empty())
     connections_.look(now);
   tell_who_left();
   for (auto& frames : batch_)
     counts_.take_in([&] { on_frames(frames, now); });
   batch_.clear();
-  tell_who_left(); // those whose last words these were
+  tell_who_left(); // the messages above were the last of these connections
   if (!said_)
     connections_.end_silent(now);
 }
@@ -70,18 +71,18 @@ void client_endpoint::hand_on(const session& from, caf::message content) {
   else if (content.match_elements<client_describe>())
     refuse(from, content.get_as<client_describe>(0).tag,
            {ec::unavailable, "the gateway is not in service", {}});
-  // Requests that go with this message are answered: see request_group.
+  // The request group answers the requests in this message.
 }
 
 std::optional<error> client_endpoint::refusal_of(const std::string& connection,
-                                                 const infer_reply& x) {
+                                                 const infer_reply& reply) {
   size_t bytes = 0;
-  for (auto& y : x.outputs)
+  for (auto& y : reply.outputs)
     bytes += y.value.data.size();
   if (bytes > wire_limits::message_bytes
-      || x.outputs.size() > wire_limits::attachments)
+      || reply.outputs.size() > wire_limits::attachments)
     return error{ec::too_large,
-                 "the answer has " + std::to_string(x.outputs.size())
+                 "the answer has " + std::to_string(reply.outputs.size())
                    + " tensors of " + format_bytes(bytes)
                    + " together (at most "
                    + std::to_string(wire_limits::attachments) + ", "
@@ -89,7 +90,7 @@ std::optional<error> client_endpoint::refusal_of(const std::string& connection,
                  {}};
   if (bytes <= small_answer)
     return std::nullopt;
-  // What waits in a group goes first, and counts then.
+  // Answers that wait in a group are sent first, to count them.
   if (auto open = open_.find(connection);
       open != open_.end() && open->second.messages() > 0)
     send(connection, open->second);
@@ -107,11 +108,11 @@ std::optional<error> client_endpoint::refusal_of(const std::string& connection,
 }
 
 void client_endpoint::answer(const session& to, client_tag tag,
-                             const infer_reply& x) {
-  auto why = refusal_of(to.connection, x);
+                             const infer_reply& reply) {
+  auto why = refusal_of(to.connection, reply);
   if (!why)
-    return answer<infer_reply>(to, tag, x);
-  auto without = x;
+    return answer<infer_reply>(to, tag, reply);
+  auto without = reply;
   without.status = why->code;
   without.error = std::move(why->text);
   without.retry_after = why->retry_after;
@@ -126,8 +127,8 @@ void client_endpoint::flush() {
   open_.clear();
 }
 
-/// Answers without outputs have room where larger ones have not, so that each
-/// request has its answer.
+/// A small answer has room beyond the limit of larger ones, so that each
+/// request gets an answer.
 loan_limits client_endpoint::limits_of(size_t bytes) const {
   auto out = most_unread_;
   if (bytes <= small_answer) {
@@ -137,9 +138,10 @@ loan_limits client_endpoint::limits_of(size_t bytes) const {
   return out;
 }
 
-void client_endpoint::send(const std::string& connection, frame_writer& x) {
-  auto messages = x.messages();
-  auto out = x.take();
+void client_endpoint::send(const std::string& connection,
+                           frame_writer& frames) {
+  auto messages = frames.messages();
+  auto out = frames.take();
   auto bytes = out.bytes();
   loan_terms terms;
   if (!is_copied(out) || !unread_.may_copy(connection, bytes)) {

@@ -17,11 +17,11 @@
 
 namespace millrace::zeromq {
 
-/// The socket where a tenant's clients come in: hands what they say to the
-/// gateway, and sends the answers. For the bus thread.
+/// The socket for a tenant's clients: passes their messages to the gateway, and
+/// sends the answers. For the bus thread.
 class client_endpoint {
 public:
-  /// `number` is what sessions on it carry; `whose` says which tenant's it is.
+  /// `number` identifies the endpoint in sessions; `whose` names the tenant.
   client_endpoint(uint32_t number, authenticator::endpoint whose, bus& net,
                   reactor& host, zmq::context_t& context, zmq::socket_t socket,
                   loan_limits most_unread,
@@ -38,19 +38,20 @@ public:
       counts_(counts),
       connections_(context, socket_) {}
 
-  /// For its socket. A frame a little over the documented limit is still read,
-  /// to answer too_large; libzmq closes the connection over a longer frame.
-  /// Answers that a client has not read are limited in bytes (loans), not in
-  /// number: a client may have any number of requests open.
-  static socket_options options_of(socket_options x, size_t longest_request) {
-    x.send_limit = 0;
-    x.longest_frame = wire_limits::message_bytes + (1u << 20);
-    return x.for_strangers(longest_request);
+  /// Options of its socket. A frame slightly above the documented limit is
+  /// still read, to answer too_large; libzmq closes the connection on a longer
+  /// frame. Unread answers of a client are limited in bytes (loans), not in
+  /// number: a client may have any number of open requests.
+  static socket_options options_of(socket_options options,
+                                   size_t longest_request) {
+    options.send_limit = 0;
+    options.longest_frame = wire_limits::message_bytes + (1u << 20);
+    return options.for_strangers(longest_request);
   }
 
-  void add_to(wait_list& x) {
-    x.add(socket_, said_);
-    x.add(connections_.socket(), left_);
+  void add_to(wait_list& list) {
+    list.add(socket_, said_);
+    list.add(connections_.socket(), left_);
   }
 
   void close() {
@@ -58,48 +59,49 @@ public:
     socket_.close();
   }
 
-  /// Who gets what clients say; null: they are told that nobody is there.
+  /// Sets the actor for clients' messages; null: requests are answered
+  /// unavailable.
   void serve(caf::strong_actor_ptr gateway) { gateway_ = std::move(gateway); }
 
-  /// Takes in what clients say, some of it where there is much, and tells the
-  /// gateway of those that have gone.
+  /// Receives messages of clients, a limited number per call, and informs the
+  /// gateway of ended connections.
   void take_in(timestamp now);
 
-  /// Sends an answer. One that may share a frame waits for the next flush or
-  /// until the frame is full.
+  /// Sends an answer. An answer that may share a frame waits for the next
+  /// flush, or until the frame is full.
   template <class Reply>
-  void answer(const session& to, client_tag tag, const Reply& x) {
+  void answer(const session& to, client_tag tag, const Reply& reply) {
     header head;
     head.id = tag.id;
     if (!tag.grouped) {
       frame_writer alone;
-      alone.add(std::move(head), x);
+      alone.add(std::move(head), reply);
       return send(to.connection, alone);
     }
     auto& open = open_[to.connection];
-    open.add(std::move(head), x);
+    open.add(std::move(head), reply);
     if (open.full())
       send(to.connection, open);
   }
 
-  /// The same for the results of a request. Those that are too large for one
-  /// message, or for which there is no room until the client has read others,
-  /// become an answer without outputs: too_large, or overloaded.
-  void answer(const session& to, client_tag tag, const infer_reply& x);
+  /// Sends the result of a request. If the outputs are too large for one
+  /// message, or there is no room until the client has read earlier answers,
+  /// the answer has no outputs and is too_large or overloaded.
+  void answer(const session& to, client_tag tag, const infer_reply& reply);
 
   void flush();
 
 private:
-  /// Why the outputs of an answer cannot be kept for a client; nullopt: they
+  /// Why the outputs of an answer cannot be kept for a client; nullopt if they
   /// can.
   std::optional<error> refusal_of(const std::string& connection,
-                                  const infer_reply& x);
+                                  const infer_reply& reply);
 
   void on_frames(frame_list& frames, timestamp now);
   void tell_who_left();
   void hand_on(const session& from, caf::message content);
   loan_limits limits_of(size_t bytes) const;
-  void send(const std::string& connection, frame_writer& x);
+  void send(const std::string& connection, frame_writer& frames);
   void refuse(const session& to, client_tag tag, const error& why);
 
   uint32_t number_;
@@ -113,7 +115,7 @@ private:
   traffic& counts_;
   connection_watch connections_;
   bool said_ = true, left_ = true; ///< flags: see wait_list
-  std::vector<frame_list> batch_;  ///< of this turn
+  std::vector<frame_list> batch_;  ///< messages of this turn
   caf::strong_actor_ptr gateway_;
   std::unordered_map<std::string, frame_writer> open_; ///< by connection
 };

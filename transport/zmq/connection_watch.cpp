@@ -13,8 +13,8 @@ connection_watch::connection_watch(zmq::context_t& context,
 }
 
 void connection_watch::look(timestamp now) {
-  // libzmq's one I/O thread says that a connection has ended before it hands on
-  // what came on the next one with that descriptor or name.
+  // libzmq's only I/O thread reports the end of a connection before it delivers
+  // messages of the next connection with that descriptor or name.
   while (auto x = events_.next()) {
     if (x->kind == ZMQ_EVENT_ACCEPTED) {
       open_[x->value] = now;
@@ -54,7 +54,7 @@ void connection_watch::saw(const std::string& connection, zmq::message_t& frame,
     return;
   }
   auto& name = by_descriptor_[*descriptor];
-  descriptors_.erase(name); // heard of late, under another's descriptor
+  descriptors_.erase(name); // its end was reported late
   name = connection;
   descriptors_.emplace(connection, *descriptor);
 }

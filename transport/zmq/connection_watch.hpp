@@ -12,49 +12,49 @@
 
 namespace millrace::zeromq {
 
-/// Knows when a connection to a ROUTER has ended, which ZeroMQ tells of by file
-/// descriptor and not by routing id: of each connection that said something the
-/// descriptor is remembered. Also ends connections on which no message comes:
-/// libzmq would keep them for ever. For the socket's thread.
+/// Detects ended connections of a ROUTER. ZeroMQ reports the file descriptor of
+/// an ended connection, not its routing id, so the descriptor of each
+/// connection with messages is recorded. Also ends connections without
+/// messages, which libzmq would keep for ever. For the socket's thread.
 class connection_watch {
 public:
-  /// For a socket that is bound.
+  /// `router` is bound.
   connection_watch(zmq::context_t& context, zmq::socket_t& router);
 
-  /// To be waited for.
+  /// The socket to wait for.
   zmq::socket_t& socket() { return events_.socket(); }
 
-  /// To be called before the socket is closed.
+  /// Call before the router is closed.
   void stop() { events_.stop(); }
 
   /// How long a connection may be open before its first message.
   static constexpr auto patience = 5s;
 
-  /// Takes in which connections have begun and ended.
+  /// Processes the events of new and ended connections.
   void look(timestamp now);
 
-  /// Ends connections without a message for `patience`. Every message that was
-  /// received has been noted by saw(). A descriptor that libzmq has just closed
-  /// may belong to a new connection by now; that client connects again.
+  /// Ends connections without a message for `patience`. All received messages
+  /// must have been noted with saw(). A descriptor that libzmq has just closed
+  /// may belong to a new connection; that client connects again.
   void end_silent(timestamp now);
 
-  /// Notes the connection of a message. One that is over by now has left with
-  /// it.
+  /// Records the connection of a message. A connection that has already ended
+  /// counts as left.
   void saw(const std::string& connection, zmq::message_t& frame, timestamp now);
 
   /// The connections that ended since the last call.
   std::vector<std::string> take_left() { return std::exchange(left_, {}); }
 
-  /// Connections that are there.
+  /// Number of open connections.
   size_t open() const { return open_.size(); }
 
-  /// Those of them that said something.
+  /// Number of connections with messages.
   size_t size() const { return descriptors_.size(); }
 
 private:
   socket_events events_;
-  std::unordered_map<int, timestamp> open_;     ///< since when
-  std::deque<std::pair<timestamp, int>> begun_; ///< those that may be silent
+  std::unordered_map<int, timestamp> open_;     ///< start time by descriptor
+  std::deque<std::pair<timestamp, int>> begun_; ///< may be silent
   std::unordered_map<std::string, int> descriptors_; ///< by connection
   std::unordered_map<int, std::string> by_descriptor_;
   std::vector<std::string> left_;

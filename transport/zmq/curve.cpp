@@ -16,10 +16,10 @@ key_pair make_key_pair() {
   return {public_key.data(), secret_key.data()};
 }
 
-bool belong_together(const key_pair& x) {
+bool belong_together(const key_pair& keys) {
   std::array<char, 41> public_key{};
-  return zmq_curve_public(public_key.data(), x.secret_key.c_str()) == 0
-         && x.public_key == public_key.data();
+  return zmq_curve_public(public_key.data(), keys.secret_key.c_str()) == 0
+         && keys.public_key == public_key.data();
 }
 
 } // namespace millrace
@@ -32,21 +32,21 @@ constexpr size_t key_bytes = 32;
 
 } // namespace
 
-void serve_with(zmq::socket_t& x, const curve_server& how) {
-  x.set(zmq::sockopt::curve_server, true);
-  x.set(zmq::sockopt::curve_secretkey, how.own.secret_key);
-  x.set(zmq::sockopt::zap_domain, how.domain);
+void serve_with(zmq::socket_t& socket, const curve_server& how) {
+  socket.set(zmq::sockopt::curve_server, true);
+  socket.set(zmq::sockopt::curve_secretkey, how.own.secret_key);
+  socket.set(zmq::sockopt::zap_domain, how.domain);
 }
 
-void connect_with(zmq::socket_t& x, const key_pair& own,
+void connect_with(zmq::socket_t& socket, const key_pair& own,
                   const std::string& server_key) {
-  x.set(zmq::sockopt::curve_publickey, own.public_key);
-  x.set(zmq::sockopt::curve_secretkey, own.secret_key);
-  x.set(zmq::sockopt::curve_serverkey, server_key);
+  socket.set(zmq::sockopt::curve_publickey, own.public_key);
+  socket.set(zmq::sockopt::curve_secretkey, own.secret_key);
+  socket.set(zmq::sockopt::curve_serverkey, server_key);
 }
 
-std::string_view key_of(zmq::message_t& x) {
-  auto* key = zmq_msg_gets(x.handle(), "User-Id");
+std::string_view key_of(zmq::message_t& message) {
+  auto* key = zmq_msg_gets(message.handle(), "User-Id");
   return key == nullptr ? std::string_view{} : std::string_view{key};
 }
 
@@ -90,7 +90,7 @@ bool door::answer(const judge& may_come_in) {
   say(asked.size() > request_id ? asked[request_id].to_string_view() : "");
   say(fine ? "200" : "400");
   say(fine ? "OK" : "not allowed");
-  say(fine ? key.data() : ""); // which messages then carry as their User-Id
+  say(fine ? key.data() : ""); // the User-Id of later messages
   say("", false);
   return true;
 }

@@ -11,27 +11,27 @@
 
 namespace millrace::zeromq {
 
-/// What a socket that binds needs to speak CURVE and to ask who knocks; the
-/// domain is what the question says (see door).
+/// Settings of a bound socket that requires CURVE. Each new connection causes a
+/// ZAP request with `domain` (see door).
 struct curve_server {
   key_pair own;
   std::string domain;
 };
 
-/// For a socket that is about to bind.
-void serve_with(zmq::socket_t& x, const curve_server& how);
+/// Call before the socket is bound.
+void serve_with(zmq::socket_t& socket, const curve_server& how);
 
-/// For a socket that is about to connect, to who has that key.
-void connect_with(zmq::socket_t& x, const key_pair& own,
+/// Call before the socket connects to the server with that key.
+void connect_with(zmq::socket_t& socket, const key_pair& own,
                   const std::string& server_key);
 
-/// Whose connection a message came on: the public key, which is checked; empty
-/// where the connection has none.
-std::string_view key_of(zmq::message_t& x);
+/// The verified public key of the connection of a message; empty if the
+/// connection has none.
+std::string_view key_of(zmq::message_t& message);
 
-/// Where libzmq asks, for all sockets of a context, whether a connection may
-/// be made (RFC 27/ZAP). To be opened before such a socket is bound, and
-/// polled: nobody comes in meanwhile. For one thread.
+/// Receives the ZAP requests (RFC 27) of all sockets of a context: whether a
+/// connection may be made. Open before any such socket is bound, and poll: no
+/// connection is made without an answer. For one thread.
 class door {
 public:
   explicit door(zmq::context_t& context);
@@ -42,7 +42,7 @@ public:
     std::function<bool(std::string_view domain, std::string_view public_key,
                        std::string_view address)>;
 
-  /// Answers one question; false when there is none.
+  /// Answers one request; false if there is none.
   bool answer(const judge& may_come_in);
 
 private:

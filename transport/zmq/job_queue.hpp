@@ -7,15 +7,15 @@
 
 namespace millrace::zeromq {
 
-/// What other threads want done by the one that owns the sockets.
+/// Jobs of other threads for the thread that owns the sockets.
 class job_queue {
 public:
   using job = std::function<void()>;
 
   /// Any thread.
-  void push(job x) {
+  void push(job work) {
     std::lock_guard guard{mutex_};
-    jobs_.push_back(std::move(x));
+    jobs_.push_back(std::move(work));
   }
 
   /// Any thread.
@@ -24,7 +24,7 @@ public:
     return jobs_.empty();
   }
 
-  /// Runs what is there; what comes meanwhile waits for the next call.
+  /// Runs the queued jobs; later ones wait for the next call.
   void run() {
     std::vector<job> jobs;
     {

@@ -12,8 +12,8 @@ std::string make_routing_id(const origin& self, uint64_t connection) {
          + std::to_string(self.start) + "@" + std::to_string(connection);
 }
 
-std::optional<origin> parse_routing_id(std::string_view x) {
-  auto parts = split(x, '@');
+std::optional<origin> parse_routing_id(std::string_view text) {
+  auto parts = split(text, '@');
   if (parts.size() != 4)
     return std::nullopt;
   auto incarnation = number_in<uint64_t>(parts[1]);
@@ -23,19 +23,20 @@ std::optional<origin> parse_routing_id(std::string_view x) {
   return origin{std::string{parts[0]}, *incarnation, *start};
 }
 
-result<void> check_hello(const hello& x, const origin& from) {
-  if (x.self.name != from.node || x.self.incarnation != from.incarnation
-      || x.start != from.start)
+result<void> check_hello(const hello& greeting, const origin& from) {
+  if (greeting.self.name != from.node
+      || greeting.self.incarnation != from.incarnation
+      || greeting.start != from.start)
     return error{ec::bad_request,
-                 "a hello of node " + shown(x.self.name) + " came from node "
-                   + shown(from.node),
+                 "a hello of node " + shown(greeting.self.name)
+                   + " came from node " + shown(from.node),
                  {}};
   constexpr uint64_t day = 24 * 60 * 60;
   auto latest = static_cast<uint64_t>(std::time(nullptr)) + day;
-  if (x.self.incarnation > latest)
+  if (greeting.self.incarnation > latest)
     return error{ec::bad_request,
-                 "incarnation " + std::to_string(x.self.incarnation)
-                   + " of node " + shown(x.self.name) + " is over "
+                 "incarnation " + std::to_string(greeting.self.incarnation)
+                   + " of node " + shown(greeting.self.name) + " is over "
                    + std::to_string(latest) + ", one start a second since 1970",
                  {}};
   return {};
@@ -61,7 +62,7 @@ result<void> link_set::connect(const std::string& address,
                           | failed_handshakes};
   if (auto done = zeromq::connect(dealer, address); !done)
     return done;
-  links_.erase(address); // first its events, then its socket
+  links_.erase(address); // events are destroyed before their socket
   links_.emplace(address,
                  link{node, server_key, std::move(dealer), std::move(happens)});
   ready_ = true;
@@ -76,10 +77,10 @@ void link_set::drop(const std::string& address) {
   links_.erase(address);
 }
 
-bool link_set::send(const std::string& address, const wire_message& x,
+bool link_set::send(const std::string& address, const wire_message& message,
                     timestamp now) {
   auto i = links_.find(address);
-  return i != links_.end() && zeromq::send(i->second.dealer, {}, x, now);
+  return i != links_.end() && zeromq::send(i->second.dealer, {}, message, now);
 }
 
 std::vector<link_set::server> link_set::servers() const {
@@ -110,7 +111,8 @@ void link_set::take_events(const callback& connected,
       refused(address);
     } else {
       disconnected(address);
-      // Else nobody wants it any more. On failure the old one goes on trying.
+      // Unless the callback has dropped the link. On failure the old socket
+      // goes on trying.
       if (auto i = links_.find(address); i != links_.end()) {
         auto node = i->second.node;
         auto key = i->second.server_key;

@@ -15,61 +15,63 @@
 
 namespace millrace::zeromq {
 
-/// A connection's routing id: which start of which node it is of, and which
-/// connection of that start. A new connection has a new id, since a ROUTER
-/// ignores one whose id it still holds for a connection that is dead already.
+/// The routing id of a connection: a start of a node, and the number of the
+/// connection in that start. Each connection has a new id, since a ROUTER
+/// ignores an id that it still holds for a dead connection.
 std::string make_routing_id(const origin& self, uint64_t connection);
 
-/// The start out of a routing id.
-std::optional<origin> parse_routing_id(std::string_view x);
+/// The start in a routing id.
+std::optional<origin> parse_routing_id(std::string_view text);
 
-/// Checks that a hello is about the start of the node that sent it, and that
-/// its incarnation can be a count of starts: at most one start a second since
-/// 1970, and a day for clocks that differ. A stolen key could otherwise claim
-/// the last incarnation there is, which the node itself never gets past.
-/// Errors: bad_request, no misconduct, which would suspend the node with the
-/// thief.
-result<void> check_hello(const hello& x, const origin& from);
+/// Checks that a hello describes the start of its sender, and that its
+/// incarnation is plausible as a count of starts: at most one start per second
+/// since 1970, plus a day for clock differences. With a stolen key an attacker
+/// could otherwise claim the last incarnation, which the node itself could
+/// never exceed. Errors: bad_request. It is no misconduct, which would suspend
+/// the node together with the attacker.
+result<void> check_hello(const hello& greeting, const origin& from);
 
-/// The outgoing connections of a node: one DEALER per address, each watched by
-/// a monitor, so that a lost connection is known as soon as the kernel knows.
-/// For one thread.
+/// The outgoing connections of a node: one DEALER per address, each with a
+/// monitor that reports a lost connection as soon as the kernel does. For one
+/// thread.
 class link_set {
 public:
-  /// Without a key of its own the node's connections have none either.
+  /// Without `own` the connections have no keys.
   link_set(zmq::context_t& context, origin self, socket_options options,
            std::optional<key_pair> own);
 
-  /// Starts to connect to who has that key; tries for ever. Errors: bad_config
-  /// when it is no address; unavailable when there are no sockets left.
+  /// Starts to connect to the server with that key; ZeroMQ retries for ever.
+  /// Errors: bad_config for an invalid address; unavailable if there are no
+  /// sockets left.
   result<void> connect(const std::string& address, const std::string& node,
                        const std::string& server_key);
   void drop(const std::string& address);
 
-  /// False when there is no such connection or it takes nothing more.
-  bool send(const std::string& address, const wire_message& x, timestamp now);
+  /// False if there is no such connection, or its queue is full.
+  bool send(const std::string& address, const wire_message& message,
+            timestamp now);
 
-  /// Whom each connection is to, and by which key.
+  /// Node and key expected at each connection.
   struct server {
     std::string address, node, key;
   };
   std::vector<server> servers() const;
 
-  void add_to(wait_list& x);
+  void add_to(wait_list& list);
 
   using callback = std::function<void(const std::string& address)>;
 
   /// Reports connections made, lost and refused since the last call. A lost
-  /// one is replaced by a new one; a refused one does nothing more.
+  /// connection is replaced by a new one; a refused one stays idle.
   void take_events(const callback& connected, const callback& disconnected,
                    const callback& refused);
 
 private:
   struct link {
-    std::string node; ///< who is expected there
+    std::string node; ///< expected at the address
     std::string server_key;
     zmq::socket_t dealer;
-    socket_events events; ///< last: goes before the socket
+    socket_events events; ///< last: destroyed before the socket
   };
 
   zmq::context_t& context_;
@@ -78,7 +80,7 @@ private:
   std::optional<key_pair> own_;
   std::map<std::string, link> links_;
   uint64_t connections_ = 0;
-  bool ready_ = true; ///< one of them may have events
+  bool ready_ = true; ///< some link may have events
 };
 
 } // namespace millrace::zeromq

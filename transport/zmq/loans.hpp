@@ -10,8 +10,8 @@
 
 namespace millrace::zeromq {
 
-/// Bytes lent to ZeroMQ for one connection that it has not sent yet, and those
-/// lent to all; given back on its own thread.
+/// Bytes lent to ZeroMQ and not sent yet, for one connection and in total.
+/// ZeroMQ's own thread returns them.
 class loan_tally {
 public:
   explicit loan_tally(std::shared_ptr<std::atomic<size_t>> all)
@@ -34,30 +34,30 @@ private:
 
 using loan_account = std::shared_ptr<loan_tally>;
 
-/// What a message's first frame that is lent goes on an account with.
+/// How a message's first lent frame is accounted.
 struct loan_terms {
   loan_account account; ///< null: nothing is counted
-  size_t copied = 0;    ///< bytes copied for that connection before
+  size_t copied = 0;    ///< bytes copied for the connection before
 };
 
-/// How many bytes may be lent.
+/// Limits of lent bytes.
 struct loan_limits {
   size_t each = 64u << 20; ///< for one connection
-  size_t all = 512u << 20; ///< for all of them
+  size_t all = 512u << 20; ///< for all connections
 };
 
-/// The accounts of a socket's connections: what receivers that do not read make
-/// us hold. For the socket's thread. What is copied into ZeroMQ's own memory
-/// does not come back; but it is sent in order, so it counts with the next
-/// frame that is lent, and now and then one is.
+/// The accounts of a socket's connections: the memory that slow receivers hold.
+/// For the socket's thread. The release of bytes that were copied into ZeroMQ's
+/// memory is not reported. Frames are sent in order, so copied bytes are
+/// charged to the next lent frame, and from time to time a frame is lent.
 class loan_book {
 public:
-  /// Several books may count together what is lent to all.
+  /// Several books may share one total.
   explicit loan_book(std::shared_ptr<std::atomic<size_t>> all =
                        std::make_shared<std::atomic<size_t>>(0))
     : all_(std::move(all)) {}
 
-  /// Whether so many bytes for a connection need not be lent.
+  /// Whether this many bytes may be copied instead of lent.
   bool may_copy(const std::string& connection, size_t bytes) {
     forget_settled();
     auto& copied = accounts_[connection].copied;
@@ -67,9 +67,9 @@ public:
     return true;
   }
 
-  /// The terms for lending a connection so many bytes more; without an account
-  /// when that would be over a limit. A connection that has read all before
-  /// gets one message, however large, while all together are within theirs.
+  /// The terms for lending more bytes to a connection; no account if a limit
+  /// would be exceeded. A connection without unread bytes may get one message
+  /// of any size while the total is within its limit.
   loan_terms open(const std::string& connection, size_t bytes,
                   const loan_limits& limits) {
     forget_settled();
@@ -84,7 +84,7 @@ public:
     return {out.account, std::exchange(out.copied, 0)};
   }
 
-  /// Whether `open` would give an account, if nothing else was lent meanwhile.
+  /// Whether open() would return an account, without changing the book.
   bool has_room(const std::string& connection, size_t bytes,
                 const loan_limits& limits) const {
     if (*all_ >= limits.all)
@@ -99,7 +99,7 @@ public:
   size_t size() const { return accounts_.size(); }
 
 private:
-  /// Without more than this being lent.
+  /// Bytes copied per connection before a frame must be lent.
   static constexpr size_t most_copied = 16u << 10;
 
   void forget_settled() {

@@ -11,10 +11,10 @@ namespace millrace::zeromq {
 
 namespace {
 
-/// Of an order, in the audit log: a model's settings, twice.
+/// Bytes of an order in the audit log: fits two sets of a model's settings.
 constexpr size_t order_longest = 2000;
 
-/// Orders whose outcome is waited for; of the oldest of more it is not noted.
+/// Open orders with an outcome to note; beyond that the oldest is forgotten.
 constexpr size_t orders_most = 256;
 
 } // namespace
@@ -81,29 +81,31 @@ void operator_endpoint::on_frames(frame_list& frames) {
     bus_.counts.dropped("undecodable");
 }
 
-/// It is in the audit log before anything comes of it.
+/// Writes the order to the audit log before it takes effect.
 void operator_endpoint::note_order(const std::string& connection,
-                                   const identity& who, const wire_message& x) {
-  auto what = x.head.t + " to " + shown(x.head.to, 120);
+                                   const identity& who,
+                                   const wire_message& message) {
+  auto what = message.head.t + " to " + shown(message.head.to, 120);
   bus_.who.note(authenticator::notable::order, who,
-                "said " + what + ": " + shown(order_text(x), order_longest));
+                "said " + what + ": "
+                  + shown(order_text(message), order_longest));
   if (orders_.size() == orders_most)
     orders_.pop_front();
-  auto id = x.head.id & caf::message_id::request_id_mask;
+  auto id = message.head.id & caf::message_id::request_id_mask;
   orders_.push_back({connection, id, who, std::move(what)});
 }
 
 void operator_endpoint::note_outcome(const std::string& connection,
-                                     const wire_message& x) {
+                                     const wire_message& message) {
   auto i = std::find_if(orders_.begin(), orders_.end(), [&](auto& o) {
-    return o.id == x.head.id && o.connection == connection;
+    return o.id == message.head.id && o.connection == connection;
   });
   if (i == orders_.end())
     return;
   std::string outcome = " is done";
-  if (x.head.t == error_reply::record_name()) {
+  if (message.head.t == error_reply::record_name()) {
     decode_context ctx;
-    auto why = decode<error_reply>(x.body.view(), ctx);
+    auto why = decode<error_reply>(message.body.view(), ctx);
     outcome = " is refused: " + shown(why ? why->text : "", 500);
   }
   bus_.who.note(authenticator::notable::order, i->who,
@@ -111,20 +113,20 @@ void operator_endpoint::note_outcome(const std::string& connection,
   orders_.erase(i);
 }
 
-/// Why a message goes no further; empty when it does.
+/// Why a message is refused; empty if it is accepted.
 std::string operator_endpoint::objection(const identity& who,
-                                         const wire_message& x) {
-  if (!may_say(who.role, x.head.t)) {
-    bus_.who.offence(who, "said " + shown(x.head.t), bus_.board.now());
+                                         const wire_message& message) {
+  if (!may_say(who.role, message.head.t)) {
+    bus_.who.offence(who, "said " + shown(message.head.t), bus_.board.now());
     return "a " + std::string{to_string(who.role)} + " may not say "
-           + shown(x.head.t);
+           + shown(message.head.t);
   }
-  auto here =
-    x.head.to.starts_with("./") || x.head.to.starts_with(bus_.node + "/");
-  if (here || may_say(bus_.who.own_role(), x.head.t))
+  auto here = message.head.to.starts_with("./")
+              || message.head.to.starts_with(bus_.node + "/");
+  if (here || may_say(bus_.who.own_role(), message.head.t))
     return {};
   return "node " + bus_.node + " is no controller and cannot pass on "
-         + x.head.t + "; connect to that node, or to a controller";
+         + message.head.t + "; connect to that node, or to a controller";
 }
 
 } // namespace millrace::zeromq

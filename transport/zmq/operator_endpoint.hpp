@@ -15,31 +15,31 @@
 
 namespace millrace::zeromq {
 
-/// The socket where operators' shells come in: hands what they ask to actors
-/// here and, by way of this node, elsewhere, and sends the answers. For the bus
-/// thread.
+/// The socket for operators' shells: passes their messages to actors of this
+/// node and, through this node, of other nodes, and sends the answers. For the
+/// bus thread.
 class operator_endpoint {
 public:
-  /// What the endpoint uses of its bus.
+  /// The parts of the bus that the endpoint uses.
   struct surroundings {
     caf::actor_system& system;
     switchboard& board;
     reactor& host;
     authenticator& who;
     traffic& counts;
-    std::string node; ///< this one's name
-    /// Has something done on the bus thread; from any thread.
+    std::string node; ///< name of this node
+    /// Runs a job on the bus thread; from any thread.
     std::function<void(std::function<void()>)> post;
   };
 
   operator_endpoint(surroundings all, zmq::context_t& context,
                     zmq::socket_t socket);
 
-  void add_to(wait_list& x) { socket_.add_to(x); }
+  void add_to(wait_list& list) { socket_.add_to(list); }
 
   void close() { socket_.close(); }
 
-  /// Takes in what operators say, some of it where there is much.
+  /// Receives messages of operators, a limited number per call.
   void take_in();
 
 private:
@@ -47,9 +47,9 @@ private:
   void on_frames(frame_list& frames);
   void answer(const std::string& connection, caf::message_id mid,
               const caf::type_erased_tuple& content);
-  std::string objection(const identity& who, const wire_message& x);
+  std::string objection(const identity& who, const wire_message& message);
 
-  /// An order that is not answered yet, for the audit log.
+  /// An order without an answer yet, for the audit log.
   struct open_order {
     std::string connection;
     uint64_t id;
@@ -57,8 +57,8 @@ private:
     std::string what;
   };
   void note_order(const std::string& connection, const identity& who,
-                  const wire_message& x);
-  void note_outcome(const std::string& connection, const wire_message& x);
+                  const wire_message& message);
+  void note_outcome(const std::string& connection, const wire_message& message);
 
   surroundings bus_;
   watched_router socket_;

@@ -19,7 +19,7 @@ namespace {
 /// Frames up to this size are copied into the message; larger ones are lent.
 constexpr size_t copy_up_to = 1024;
 
-/// Without traffic the other host is probed this often.
+/// Interval of TCP keepalive probes without traffic.
 constexpr int keepalive_seconds = 1;
 
 constexpr size_t max_frames = wire_limits::attachments + 2;
@@ -41,7 +41,7 @@ void set_common(zmq::socket_t& x, const socket_options& o) {
   x.set(zmq::sockopt::immediate, true);
 }
 
-/// While it lives, files are made for this user alone.
+/// During its life new files are accessible to this user only.
 class only_for_this_user {
 public:
   ~only_for_this_user() { ::umask(before_); }
@@ -50,9 +50,8 @@ private:
   mode_t before_ = ::umask(0077);
 };
 
-/// An address to bind to with a number in the place of a host's name: libzmq
-/// takes names for those of interfaces.
-/// Errors: bad_config for a name that has no address.
+/// A bind address with a numeric host: libzmq would take a name for that of an
+/// interface. Errors: bad_config for a name without an address.
 result<std::string> with_number(const std::string& address) {
   constexpr std::string_view tcp = "tcp://";
   auto colon = address.rfind(':');
@@ -93,8 +92,8 @@ void take_back(void*, void* hint) {
   delete x;
 }
 
-/// Copies it if it is small. What was copied before goes on the account with
-/// it, if it is the first to.
+/// Lends a frame, or copies it if it is small. The first lent frame also
+/// charges earlier copied bytes to the account.
 zmq::message_t lend(const shared_bytes& x, loan_terms& terms) {
   if (x.size() <= copy_up_to && terms.copied == 0)
     return zmq::message_t{x.data(), x.size()};
@@ -104,7 +103,7 @@ zmq::message_t lend(const shared_bytes& x, loan_terms& terms) {
                      lent.get()};
   if (terms.account)
     *terms.account += charge;
-  static_cast<void>(lent.release()); // the message's, from now on
+  static_cast<void>(lent.release()); // owned by the message from here on
   return out;
 }
 
@@ -119,8 +118,8 @@ bool send_parts(zmq::socket_t& to, std::string_view routing_id,
                 zmq::message_t&& first, const std::vector<shared_bytes>& raw,
                 loan_terms terms) {
   try {
-    // Before anything is sent: a message that ends in the middle, for want of
-    // memory, would go on with the next, whosever that is.
+    // Allocate all parts before the first is sent. If memory ran out in the
+    // middle, the next message on the socket would continue this one.
     std::vector<zmq::message_t> parts;
     parts.reserve(raw.size());
     for (auto& part : raw)
@@ -135,7 +134,7 @@ bool send_parts(zmq::socket_t& to, std::string_view routing_id,
       if (!send_frame(to, std::move(part), --left > 0))
         return false;
     return true;
-  } catch (const zmq::error_t&) { // the receiver is not there
+  } catch (const zmq::error_t&) { // the receiver is missing
     return false;
   }
 }
@@ -174,17 +173,17 @@ zmq::socket_t make_dealer(zmq::context_t& context,
   set_common(out, options);
   if (!routing_id.empty())
     out.set(zmq::sockopt::routing_id, routing_id);
-  // Else the kernel tries for minutes, with longer and longer pauses, and is
-  // late to notice that a network is well again.
+  // Otherwise the kernel tries for minutes, with growing pauses, and detects a
+  // restored network late.
   out.set(zmq::sockopt::connect_timeout, options.connect_timeout_ms);
   out.set(zmq::sockopt::reconnect_ivl, 50);
   out.set(zmq::sockopt::reconnect_ivl_max, options.reconnect_max_ms);
   return out;
 }
 
-result<void> connect(zmq::socket_t& x, const std::string& address) {
+result<void> connect(zmq::socket_t& socket, const std::string& address) {
   try {
-    x.connect(address);
+    socket.connect(address);
     return {};
   } catch (const zmq::error_t& e) {
     return error{ec::bad_config, "address " + shown(address, 120)
@@ -192,12 +191,12 @@ result<void> connect(zmq::socket_t& x, const std::string& address) {
   }
 }
 
-std::string bound_address(zmq::socket_t& x) {
-  return x.get(zmq::sockopt::last_endpoint);
+std::string bound_address(zmq::socket_t& socket) {
+  return socket.get(zmq::sockopt::last_endpoint);
 }
 
 bool receive(zmq::socket_t& from, frame_list& out) {
-  constexpr size_t usual = 4; // an id, a message, a tensor or two
+  constexpr size_t usual = 4; // an id, a message, one or two tensors
   out.clear();
   out.reserve(usual);
   for (;;) {
@@ -206,7 +205,7 @@ bool receive(zmq::socket_t& from, frame_list& out) {
           [&] { return from.recv(part, zmq::recv_flags::dontwait); }))
       return false;
     auto more = part.more();
-    // One over the limit is kept: it tells to_wire that there were too many.
+    // One frame above the limit is kept, so that to_wire detects the excess.
     if (out.size() <= max_frames)
       out.push_back(std::move(part));
     if (!more)
@@ -214,35 +213,36 @@ bool receive(zmq::socket_t& from, frame_list& out) {
   }
 }
 
-bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
-          timestamp now) {
-  auto head = encode_header(x.head, now);
-  zmq::message_t first{head.size() + x.body.size()};
+bool send(zmq::socket_t& to, std::string_view routing_id,
+          const wire_message& message, timestamp now) {
+  auto head = encode_header(message.head, now);
+  zmq::message_t first{head.size() + message.body.size()};
   std::memcpy(first.data(), head.data(), head.size());
-  std::memcpy(first.data<std::byte>() + head.size(), x.body.data(),
-              x.body.size());
-  return send_parts(to, routing_id, std::move(first), x.attachments, {});
+  std::memcpy(first.data<std::byte>() + head.size(), message.body.data(),
+              message.body.size());
+  return send_parts(to, routing_id, std::move(first), message.attachments, {});
 }
 
-bool send(zmq::socket_t& to, std::string_view routing_id, const wire_frames& x,
-          loan_terms terms) {
-  auto first = lend(x.first, terms);
-  return send_parts(to, routing_id, std::move(first), x.raw, std::move(terms));
+bool send(zmq::socket_t& to, std::string_view routing_id,
+          const wire_frames& frames, loan_terms terms) {
+  auto first = lend(frames.first, terms);
+  return send_parts(to, routing_id, std::move(first), frames.raw,
+                    std::move(terms));
 }
 
-bool is_copied(const wire_frames& x) {
-  return x.first.size() <= copy_up_to && x.raw.empty();
+bool is_copied(const wire_frames& frames) {
+  return frames.first.size() <= copy_up_to && frames.raw.empty();
 }
 
-const_bytes view(const zmq::message_t& x) {
-  return {static_cast<const std::byte*>(x.data()), x.size()};
+const_bytes view(const zmq::message_t& message) {
+  return {static_cast<const std::byte*>(message.data()), message.size()};
 }
 
-shared_bytes adopt(zmq::message_t&& x) {
-  // Messages below ZeroMQ's read size lie in its buffer at any offset.
-  if ((reinterpret_cast<uintptr_t>(x.data()) & 7) != 0)
-    return shared_bytes::copy_of(view(x));
-  auto owner = std::make_shared<zmq::message_t>(std::move(x));
+shared_bytes adopt(zmq::message_t&& message) {
+  // Small messages may lie unaligned in ZeroMQ's read buffer.
+  if ((reinterpret_cast<uintptr_t>(message.data()) & 7) != 0)
+    return shared_bytes::copy_of(view(message));
+  auto owner = std::make_shared<zmq::message_t>(std::move(message));
   auto bytes = view(*owner);
   return {bytes, std::move(owner)};
 }

@@ -17,7 +17,7 @@ socket_events::socket_events(zmq::context_t& context, zmq::socket_t& of,
   auto endpoint = "inproc://events-" + std::to_string(++count);
   zmq_socket_monitor(of_, endpoint.c_str(), which);
   pipe_.set(zmq::sockopt::linger, 0);
-  pipe_.set(zmq::sockopt::rcvhwm, 0); // or the I/O thread would wait for us
+  pipe_.set(zmq::sockopt::rcvhwm, 0); // a full queue would block the I/O thread
   pipe_.connect(endpoint);
 }
 

@@ -8,45 +8,45 @@
 
 namespace millrace::zeromq {
 
-/// Of a socket's monitor: libzmq gives such a connection up for good.
+/// Events of a socket's monitor after which libzmq gives the connection up.
 constexpr int failed_handshakes =
   ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
-/// A connection ended before it began, or the other side took too long to begin
-/// it; libzmq tries again.
+/// The connection ended during the handshake, or the handshake took too long;
+/// libzmq tries again.
 constexpr int broken_handshake = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 
-/// What befalls the connections of a socket (zmq_socket_monitor(3)). To be gone
-/// before the socket is: libzmq's I/O thread would wait for ever to tell who
-/// does not listen any more.
+/// Events of a socket's connections (zmq_socket_monitor(3)). Destroy before the
+/// socket: otherwise libzmq's I/O thread would wait for ever for a reader of
+/// the events.
 class socket_events {
 public:
   socket_events() = default;
 
-  /// Hears of these events (ZMQ_EVENT_... or'ed) from now on.
+  /// Starts to report these events (ZMQ_EVENT_... or'ed).
   socket_events(zmq::context_t& context, zmq::socket_t& of, int which);
 
-  socket_events(socket_events&& x) noexcept
-    : of_(std::exchange(x.of_, nullptr)),
-      pipe_(std::move(x.pipe_)) {}
-  socket_events& operator=(socket_events&& x) noexcept {
-    std::swap(of_, x.of_);
-    std::swap(pipe_, x.pipe_);
+  socket_events(socket_events&& other) noexcept
+    : of_(std::exchange(other.of_, nullptr)),
+      pipe_(std::move(other.pipe_)) {}
+  socket_events& operator=(socket_events&& other) noexcept {
+    std::swap(of_, other.of_);
+    std::swap(pipe_, other.pipe_);
     return *this;
   }
   ~socket_events() { stop(); }
 
   void stop();
 
-  /// To be waited for.
+  /// The socket to wait for.
   zmq::socket_t& socket() { return pipe_; }
 
   struct event {
     int kind = 0;  ///< ZMQ_EVENT_...
-    int value = 0; ///< mostly a file descriptor
+    int value = 0; ///< usually a file descriptor
   };
 
-  /// The next one; nothing when there is none.
+  /// The next event; none if the queue is empty.
   std::optional<event> next();
 
 private:

@@ -8,7 +8,7 @@
 
 namespace millrace::zeromq {
 
-/// Counts what goes through a bus.
+/// Counts the messages and bytes of a bus.
 class traffic {
 public:
   explicit traffic(metrics& counts)
@@ -31,8 +31,8 @@ public:
     counts_.bus_dropped(why).add(static_cast<double>(messages));
   }
 
-  /// Has a message taken in; false when there was no memory for it, and it is
-  /// lost.
+  /// Runs the handler of a message. Returns false if memory ran out; the
+  /// message is lost then.
   template <class F>
   bool take_in(F f) {
     try {
@@ -47,7 +47,7 @@ public:
 private:
   metrics& counts_;
   counter sent_, received_, sent_bytes_, received_bytes_;
-  counter no_memory_; // that counting it takes none
+  counter no_memory_; // made in advance: counting needs no memory
 };
 
 } // namespace millrace::zeromq

@@ -13,14 +13,14 @@
 
 namespace millrace::zeromq {
 
-/// What the thread of the sockets waits for: one poll(2) of their own
-/// descriptors, where zmq_poll(3) asks the kernel twice about each socket.
+/// The descriptors that the socket thread waits for, in one poll(2) call;
+/// zmq_poll(3) makes two system calls per socket.
 ///
-/// Each comes with a flag, whether it is to be looked at. Such a descriptor
-/// tells of a change once (zmq_getsockopt(3), ZMQ_FD), and sending on its
-/// socket may use that up. So whoever made a socket, sent on it, or left
-/// something there sets its flag, and whoever clears it receives until there
-/// is nothing.
+/// Each socket has a flag: its events must be checked. A ZeroMQ descriptor
+/// signals a change only once (zmq_getsockopt(3), ZMQ_FD), and a send on the
+/// socket may consume the signal. So code that creates a socket, sends on it,
+/// or leaves messages unread sets the flag. Code that clears the flag receives
+/// until the socket is empty.
 class wait_list {
 public:
   void clear() {
@@ -35,14 +35,15 @@ public:
     any_ |= flag;
   }
 
-  void add(const zmq::socket_t& x, bool& flag) {
-    add(x.get(zmq::sockopt::fd), flag);
+  void add(const zmq::socket_t& socket, bool& flag) {
+    add(socket.get(zmq::sockopt::fd), flag);
   }
 
-  /// Whether something was to be looked at when it was added.
+  /// Whether a flag was set when its socket was added.
   bool any() const { return any_; }
 
-  /// Sets the flags of what there is something of, until then or at once.
+  /// Waits for a descriptor, at most this long, and sets the flags of the ready
+  /// ones.
   void wait(std::chrono::milliseconds longest) {
     ::poll(polled_.data(), polled_.size(), static_cast<int>(longest.count()));
     for (size_t i = 0; i < polled_.size(); ++i)
@@ -56,8 +57,8 @@ private:
   bool any_ = false;
 };
 
-/// Gives the messages of a socket whose flag is set to `handle`, some where
-/// there are many, for others want their turn: the flag is left set then.
+/// Passes the messages of a flagged socket to `handle`, a limited number per
+/// call. The flag stays set if messages may be left.
 template <class F>
 void take_messages(zmq::socket_t& from, bool& flag, traffic& counts, F handle) {
   constexpr int messages_per_turn = 64;
@@ -66,7 +67,7 @@ void take_messages(zmq::socket_t& from, bool& flag, traffic& counts, F handle) {
   frame_list frames;
   int n = 0;
   for (; n < messages_per_turn && receive(from, frames); ++n)
-    if (frames.size() >= 2) // who says it, and something
+    if (frames.size() >= 2) // the sender's routing id, and content
       handle(frames);
     else
       counts.dropped("too_many_or_few_frames");

@@ -9,7 +9,7 @@
 
 namespace millrace::zeromq {
 
-/// Lets other threads wake one that polls.
+/// Wakes the polling thread from another thread.
 class wake_event {
 public:
   wake_event() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
@@ -19,7 +19,7 @@ public:
 
   int fd() const { return fd_; }
 
-  /// From any thread; costs nothing when the thread is awake anyway.
+  /// Any thread. Costs no system call while the polling thread is awake.
   void raise() {
     if (!asleep_.exchange(false))
       return;
@@ -27,12 +27,12 @@ public:
     static_cast<void>(::write(fd_, &one, sizeof one));
   }
 
-  /// The polling thread says so before it looks for work a last time.
+  /// The polling thread calls it before its last check for work.
   void about_to_sleep() { asleep_ = true; }
 
   void awake() {
     if (asleep_.exchange(false))
-      return; // nobody raised it
+      return; // not raised
     uint64_t ignored;
     static_cast<void>(::read(fd_, &ignored, sizeof ignored));
   }

@@ -22,18 +22,19 @@ public:
     socket_.close();
   }
 
-  /// To send on. A send may hide that messages are there: they are looked for.
+  /// The socket for sends. A send may hide pending messages, so the next take()
+  /// checks for messages.
   zmq::socket_t& sending() {
     spoke_ = true;
     return socket_;
   }
 
-  void add_to(wait_list& x) {
-    x.add(socket_, spoke_);
-    x.add(connections_.socket(), changed_);
+  void add_to(wait_list& list) {
+    list.add(socket_, spoke_);
+    list.add(connections_.socket(), changed_);
   }
 
-  /// Calls handle(frames) for messages, some where there are many.
+  /// Calls handle(frames) for each message, a limited number per call.
   template <class F>
   void take(traffic& counts, timestamp now, F handle) {
     take_messages(socket_, spoke_, counts, [&](frame_list& frames) {

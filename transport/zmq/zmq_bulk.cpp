@@ -23,10 +23,10 @@ namespace {
 
 using namespace zeromq;
 
-/// Of one who asks; what is asked is short.
+/// Bytes of a request, which is short.
 constexpr size_t longest_question = 16u << 10;
 
-/// When there is nothing else to wait for.
+/// Longest wait without work.
 constexpr milliseconds look_again{1000};
 
 class bulk_threads : public zmq_bulk, private bulk_carrier {
@@ -73,16 +73,16 @@ public:
   std::string address() const override { return address_; }
 
   void offer(const std::string& content, const std::string& token,
-             std::shared_ptr<bulk_content> x) override {
-    post([this, content, token, x = std::move(x)] {
+             std::shared_ptr<bulk_content> body) override {
+    post([this, content, token, x = std::move(body)] {
       engine_.offer(content, token, x, now());
     });
   }
   void withdraw(const std::string& content) override {
     post([this, content] { engine_.withdraw(content); });
   }
-  void pull(bulk_order x) override {
-    post([this, x = std::move(x)] { engine_.pull(x); });
+  void pull(bulk_order order) override {
+    post([this, x = std::move(order)] { engine_.pull(x); });
   }
   void pull_from(const std::string& content,
                  std::vector<bulk_source> sources) override {
@@ -96,8 +96,8 @@ public:
   void clear() override {
     post([this] { engine_.clear(); });
   }
-  void allow(allowed_keys x) override {
-    post([this, x = std::move(x)] { authenticator_.replace(x); });
+  void allow(allowed_keys keys) override {
+    post([this, x = std::move(keys)] { authenticator_.replace(x); });
   }
   void forget(const std::string& node) override {
     post([this, node] {
@@ -105,25 +105,25 @@ public:
         engine_.on_link_lost(link.mapped());
       if (sources_.erase(node) > 0)
         engine_.on_source_lost(
-          node, {ec::unavailable, node + ": is not there any more", {}});
+          node, {ec::unavailable, node + ": is no longer a member", {}});
     });
   }
 
 private:
-  /// What others want done by the thread. It may outlive that.
+  /// Jobs for the thread. The mailbox may outlive the thread.
   struct mailbox {
     job_queue jobs;
     wake_event wake;
   };
 
-  /// A connection to who is asked.
+  /// A connection to a source.
   struct source {
     zmq::socket_t dealer;
-    socket_events events{}; ///< goes before the socket
+    socket_events events{}; ///< destroyed before the socket
     bool connected = false;
     bool spoke = true; ///< flag: see wait_list
     bool happened = true;
-    std::vector<wire_message> waiting{}; ///< until it is connected
+    std::vector<wire_message> waiting{}; ///< requests until it is connected
   };
 
   bool is_secured() const {
@@ -132,7 +132,7 @@ private:
 
   timestamp now() const { return steady_now(); }
 
-  /// An address with another's port.
+  /// An address with the port of another.
   static std::string with_port_of(const std::string& x, const std::string& y) {
     return x.substr(0, x.rfind(':')) + y.substr(y.rfind(':'));
   }
@@ -148,10 +148,10 @@ private:
 
   void post(std::function<void()> job) { to_thread()(std::move(job)); }
 
-  void ask(const bulk_source& whom, const bulk_ask& x) override {
+  void ask(const bulk_source& whom, const bulk_ask& request) override {
     if (stores_.has(whom.node))
       return stores_.ask(
-        whom, x, to_thread(), [] { return steady_now(); },
+        whom, request, to_thread(), [] { return steady_now(); },
         [this](auto& bytes) { got_.add(static_cast<double>(bytes.size())); });
     auto i = sources_.find(whom.node);
     if (i == sources_.end()) {
@@ -159,7 +159,7 @@ private:
         return lose_soon(whom.node, done.failure());
       i = sources_.find(whom.node);
     }
-    auto message = make_wire_message(x, now(), nullptr);
+    auto message = make_wire_message(request, now(), nullptr);
     if (!i->second.connected)
       return i->second.waiting.push_back(std::move(message));
     i->second.spoke = true;
@@ -175,7 +175,7 @@ private:
 
   void give(const std::string& link, const bulk_chunk& what,
             shared_bytes content) override {
-    // Whoever holds the last share of it says so: ZeroMQ, once it is sent.
+    // The last holder of the share reports that the chunk was sent: ZeroMQ.
     auto* at = content.data();
     auto view = content.view();
     std::shared_ptr<const void> owner{
@@ -195,8 +195,8 @@ private:
     send_to(link, message);
   }
 
-  void refuse(const std::string& link, const bulk_refusal& x) override {
-    send_to(link, make_wire_message(x, now(), nullptr));
+  void refuse(const std::string& link, const bulk_refusal& answer) override {
+    send_to(link, make_wire_message(answer, now(), nullptr));
   }
 
   void send_to(const std::string& link, const wire_message& x) {
@@ -206,7 +206,7 @@ private:
       post([this, link] { engine_.on_link_lost(link); });
   }
 
-  /// Not while the engine speaks to us.
+  /// Posted, since the engine may be the caller.
   void lose_soon(const std::string& node, error why) {
     post([this, node, why = std::move(why)] {
       sources_.erase(node);
@@ -292,14 +292,14 @@ private:
     if (!question)
       return traffic_.dropped("undecodable");
     auto& known = links_[from->node];
-    if (known != link && !known.empty()) // it asks on one at a time
+    if (known != link && !known.empty()) // one connection per node
       engine_.on_link_lost(known);
     known = link;
     engine_.on_ask(link, *question, now());
   }
 
   void take_from_sources() {
-    std::vector<std::string> names; // for the engine may leave some
+    std::vector<std::string> names; // the engine may remove some
     for (auto& [node, x] : sources_)
       names.push_back(node);
     for (auto& node : names) {
@@ -308,8 +308,8 @@ private:
     }
   }
 
-  /// What there is, but only some at a time: each chunk has another asked for,
-  /// and where they come faster than they are taken in others wait.
+  /// Receives answers, a limited number per call: each chunk causes a new
+  /// request, and a fast source must not starve the others.
   void take_answers(const std::string& node) {
     constexpr auto at_a_time = 8;
     frame_list frames;
@@ -388,8 +388,9 @@ private:
   authenticator authenticator_;
   const authenticator::endpoint from_whom_ = authenticator::peers();
   std::optional<watched_router> asked_;
-  std::map<std::string, std::string> links_; ///< by node, of who asked last
-  std::map<std::string, source> sources_;    ///< by node
+  /// Latest requesting link of each node.
+  std::map<std::string, std::string> links_;
+  std::map<std::string, source> sources_; ///< by node
   uint64_t connections_ = 0;
   bulk_engine engine_;
   store_sources stores_;

@@ -17,26 +17,27 @@ namespace millrace {
 struct zmq_bulk_settings {
   origin self;
   std::string endpoint;          ///< bind address
-  std::string advertise;         ///< what others are told; empty: as bound
-  std::optional<node_keys> keys; ///< none: everything is on this host
-  /// With keys: else who asks is known by what they say, and by the token.
+  std::string advertise;         ///< address for other hosts; empty: as bound
+  std::optional<node_keys> keys; ///< none: only for hosts on this machine
+  /// Without encryption a requesting host is identified by its own claim and by
+  /// the token.
   bool encrypt = true;
   serve_queue::limits limits{};
-  /// Object stores that may be named as sources, by that name.
+  /// Object stores that may be named as sources, by name.
   store_sources::stores stores{};
 };
 
-/// The bulk port over ZeroMQ: a thread and sockets of its own, so that no
-/// message waits behind a model. Chunks go out from where they lie; what comes
-/// is copied once, to where it belongs, and hashed there.
+/// The bulk port over ZeroMQ, with a thread and sockets of its own, so that no
+/// message waits behind a model. Chunks are sent from where they are stored.
+/// Received chunks are copied once, to their final place, and hashed there.
 class zmq_bulk : public bulk_port {
 public:
-  /// Errors: bad_config, naming the address.
+  /// Errors: bad_config with the address.
   static result<std::unique_ptr<zmq_bulk>> open(zmq_bulk_settings settings,
                                                 metrics& counts);
 
   /// Replaces the list of allowed keys. Any thread.
-  virtual void allow(allowed_keys x) = 0;
+  virtual void allow(allowed_keys keys) = 0;
 };
 
 } // namespace millrace

@@ -27,13 +27,13 @@ namespace {
 
 using namespace zeromq;
 
-/// Actor runs before the sockets get their turn.
+/// Actor runs per turn before the sockets are checked.
 constexpr size_t runs_per_turn = 1024;
-/// Three for each link, which is what a process may open that asks for more.
+/// Three per link; also the file limit of a process that raises its limit.
 constexpr int max_sockets = 65'535;
 /// Bytes of an operator's order, which has no tensors.
 constexpr size_t longest_order = 2 * codec_limits::body_bytes;
-/// A controller that is back waits a second for who was there before.
+/// A restarted controller waits one second for nodes to reconnect.
 constexpr int reconnect_max_ms = 250;
 
 class bus_thread : public zmq_bus {
@@ -129,39 +129,40 @@ public:
 
   const member& self() const override { return settings_.self; }
 
-  void subscribe(caf::strong_actor_ptr x, std::string role) override {
-    membership_.subscribe(x, std::move(role));
+  void subscribe(caf::strong_actor_ptr actor, std::string role) override {
+    membership_.subscribe(actor, std::move(role));
   }
 
   member_list members() const override { return membership_.list(now()); }
 
-  void serve_clients(caf::strong_actor_ptr x) override {
-    post([this, x] {
+  void serve_clients(caf::strong_actor_ptr actor) override {
+    post([this, actor] {
       for (auto& endpoint : clients_)
-        endpoint.serve(x);
+        endpoint.serve(actor);
     });
   }
 
-  void allow(allowed_keys x) override {
-    post([this, x = std::move(x)] { allow_now(x); });
+  void allow(allowed_keys keys) override {
+    post([this, x = std::move(keys)] { allow_now(x); });
   }
 
-  void answer(const session& to, client_tag tag, infer_reply x) override {
-    answer_with(to, tag, std::move(x));
+  void answer(const session& to, client_tag tag, infer_reply reply) override {
+    answer_with(to, tag, std::move(reply));
   }
-  void answer(const session& to, client_tag tag, model_list_reply x) override {
-    answer_with(to, tag, std::move(x));
+  void answer(const session& to, client_tag tag,
+              model_list_reply reply) override {
+    answer_with(to, tag, std::move(reply));
   }
 
 private:
   timestamp now() const { return system_.clock().now(); }
 
-  /// Whether this is the bus thread, and nothing waits for it. An actor that
-  /// runs here may have run on another thread just before: what it said there
-  /// goes first.
+  /// Whether this is the bus thread and no job waits. An actor on the bus
+  /// thread may have run on another thread just before: its earlier messages,
+  /// posted as jobs, must be sent first.
   bool is_next() const { return reactor_.is_on_this_thread() && jobs_.empty(); }
 
-  /// Runs f on the bus thread: at once when it is next.
+  /// Runs f on the bus thread: at once if is_next().
   template <class F>
   void post(F f) {
     if (is_next())
@@ -186,10 +187,10 @@ private:
   // -- carrier ----------------------------------------------------------------
 
   bool carry(const std::string& node, uint64_t incarnation,
-             wire_message x) override {
+             wire_message message) override {
     if (is_next())
-      return carry_now(node, incarnation, x);
-    post([this, node, incarnation, x = std::move(x)] {
+      return carry_now(node, incarnation, message);
+    post([this, node, incarnation, x = std::move(message)] {
       if (!carry_now(node, incarnation, x))
         dropped("no_link");
     });
@@ -261,7 +262,7 @@ private:
       operators_->add_to(list_);
     links_->add_to(list_);
     wake_.about_to_sleep();
-    // What was posted before the flag was up raised no event.
+    // A job posted before about_to_sleep() raised no event.
     if (list_.any() || !jobs_.empty() || reactor_.has_work())
       longest = milliseconds{0};
     list_.wait(std::max(longest, milliseconds{0}));
@@ -270,7 +271,7 @@ private:
 
   void take_in() {
     authenticator_.answer(now());
-    // First what peers said: who said goodbye is not lost when it hangs up.
+    // Messages first: a goodbye must not be lost to the end of its connection.
     from_peers_->take(traffic_, now(),
                       [this](frame_list& frames) { take_from_peer(frames); });
     links_->take_events(
@@ -294,7 +295,7 @@ private:
 
   // -- peers ------------------------------------------------------------------
 
-  /// A link that lost a message is none: what hangs on it begins again.
+  /// A link that has lost a message is ended: its users start again.
   void take_from_peer(frame_list& frames) {
     if (traffic_.take_in([&] { on_peer_frames(frames); }))
       return;
@@ -366,14 +367,13 @@ private:
                     &reactor_);
   }
 
-  /// The list of keys is another: links with those who are not on it end.
+  /// After a change of the key list: ends links with nodes that are not on it.
   void allow_now(const allowed_keys& x) {
     authenticator_.replace(x);
     for (auto& [address, node, key] : links_->servers()) {
       auto* now_has = authenticator_.key_of(node);
       if (now_has == nullptr || *now_has != key)
-        carry_out(
-          table_->expel(node, "its key is not allowed any more", now()));
+        carry_out(table_->expel(node, "its key is no longer allowed", now()));
     }
   }
 
@@ -383,7 +383,7 @@ private:
     if (x.head.inc != settings_.self.incarnation)
       return dropped("for_an_earlier_start");
     auto from = *table_->find(sender.node);
-    // A link may carry messages before its other half is known to stand.
+    // A link may carry messages before it is up.
     membership_.heard(from);
     if (auto done = board_.deliver(from, x, &reactor_); !done) {
       dropped("undecodable");
@@ -465,7 +465,7 @@ private:
   zmq::context_t context_{1, max_sockets};
   std::optional<watched_router> from_peers_;
   authenticator authenticator_;
-  std::set<std::string> unreadable_; ///< nodes whose frame was logged
+  std::set<std::string> unreadable_; ///< logged once
   const authenticator::endpoint from_whom_ = authenticator::peers();
   const std::shared_ptr<std::atomic<size_t>> unread_ =
     std::make_shared<std::atomic<size_t>>(0); ///< bytes lent to all clients
@@ -487,7 +487,7 @@ private:
 result<std::unique_ptr<zmq_bus>> zmq_bus::open(caf::actor_system& system,
                                                zmq_bus_settings settings,
                                                metrics& counts) {
-  // libzmq takes routing ids of nameless peers from rand().
+  // libzmq draws routing ids of unnamed peers from rand().
   std::srand(static_cast<unsigned>(entropy()));
   auto out = std::make_unique<bus_thread>(system, std::move(settings), counts);
   if (auto bound = out->bind(); !bound)

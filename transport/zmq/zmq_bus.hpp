@@ -15,54 +15,57 @@
 
 namespace millrace {
 
-/// Where a node listens and whom it meets.
+/// Addresses of a node, and settings of its bus.
 struct zmq_bus_settings {
   std::string cluster;
-  member self;           ///< its address is filled in when it is empty
+  member self;           ///< an empty address is filled in by open()
   std::string peers;     ///< bind address for other nodes
   std::string operators; ///< bind address for shells; empty: none
-  /// Bind addresses for clients by tenant; their sessions carry the place in
-  /// this list.
+  /// Bind addresses for clients by tenant; the index in this list is the
+  /// endpoint number in sessions.
   std::vector<tenant_address> clients;
-  std::vector<node_address> seeds; ///< nodes to meet first; with keys, named
-  std::optional<node_keys> keys;   ///< none: everything is on this host
-  size_t longest_request = wire_limits::message_bytes; ///< a frame of it
-  zeromq::loan_limits max_unread; ///< answers that clients have not read
+  /// Nodes to contact first; with keys each needs a name.
+  std::vector<node_address> seeds;
+  std::optional<node_keys> keys; ///< none: all processes are on this host
+  size_t longest_request = wire_limits::message_bytes; ///< bytes of a frame
+  /// Limits of answers that clients have not read.
+  zeromq::loan_limits max_unread;
   link_settings link;
-  /// Called on the bus thread when another start stands in this one's way:
-  /// the cluster will not listen to it.
+  /// Called on the bus thread if another start with this node's name excludes
+  /// this one: the cluster will ignore this node.
   std::function<void(const hello_rejected&)> on_hello_rejected;
-  /// What operators did and who was refused; called on the bus thread.
+  /// Called on the bus thread for the orders of operators and for refusals.
   zeromq::authenticator::witness on_notable;
 };
 
-/// The bus over ZeroMQ: one thread that owns all sockets and, as CAF's host for
-/// what arrives, runs the actors on the request path.
+/// The bus over ZeroMQ: one thread that owns all sockets and is CAF's host for
+/// arriving messages, so it also runs the actors on the request path.
 class zmq_bus : public switchboard_bus {
 public:
   using switchboard_bus::switchboard_bus;
 
-  /// Binds the sockets. Errors: bad_config, naming the address.
+  /// Binds the sockets. Errors: bad_config with the address.
   static result<std::unique_ptr<zmq_bus>>
   open(caf::actor_system& system, zmq_bus_settings settings, metrics& counts);
 
-  /// Starts the thread: connects to the seeds and lets messages in.
+  /// Starts the thread, connects to the seeds and accepts messages.
   virtual void start() = 0;
 
-  /// Says goodbye, ends the thread and closes the sockets. Twice is fine.
+  /// Sends goodbye, ends the thread and closes the sockets. May be called
+  /// twice.
   virtual void stop() = 0;
 
-  /// Runs actors on the bus thread; device threads name it as host.
+  /// Runs actors on the bus thread; device threads pass it as host.
   virtual reactor& host() = 0;
 
-  /// How long ago the thread last looked for messages: a link's beat, unless it
-  /// is stuck. Any thread.
+  /// Time since the thread last checked for messages: at most one heartbeat
+  /// interval unless the thread is stuck. Any thread.
   virtual nanoseconds since_turn() const = 0;
 
   /// Replaces the list of allowed keys. Any thread.
-  virtual void allow(allowed_keys x) = 0;
+  virtual void allow(allowed_keys keys) = 0;
 
-  /// Addresses as bound, wildcards resolved; empty where there is none.
+  /// Addresses as bound, with wildcards resolved; empty without an endpoint.
   virtual const std::vector<tenant_address>& clients_addresses() const = 0;
   virtual std::string operators_address() const = 0;
 };

@@ -15,24 +15,24 @@ class pull : public dispatcher {
 public:
   explicit pull(random_stream random) : random_(random) {}
 
-  void set_credit(replica_id x, uint32_t credit) override {
-    auto& at = places_[x];
+  void set_credit(replica_id replica, uint32_t credit) override {
+    auto& at = places_[replica];
     take_out(at);
     at.credit = credit;
     if (credit >= by_credit_.size())
       by_credit_.resize(credit + 1);
     at.index = by_credit_[credit].size();
-    by_credit_[credit].push_back(x);
+    by_credit_[credit].push_back(replica);
     most_ = std::max(most_, credit);
     while (most_ > 0 && by_credit_[most_].empty())
       --most_;
     lot_ = random_.next();
   }
 
-  void remove(replica_id x) override {
-    set_credit(x, 0);
-    take_out(places_.at(x));
-    places_.erase(x);
+  void remove(replica_id replica) override {
+    set_credit(replica, 0);
+    take_out(places_.at(replica));
+    places_.erase(replica);
   }
 
   std::optional<replica_id> next() const override {
@@ -47,7 +47,7 @@ private:
 
   struct place {
     uint32_t credit = 0;
-    size_t index = nowhere; ///< among its equals
+    size_t index = nowhere; ///< position in by_credit_[credit]
   };
 
   void take_out(const place& x) {
@@ -63,23 +63,23 @@ private:
   }
 
   random_stream random_;
-  uint64_t lot_ = 0; ///< stays while nothing changes: asking is not taking
-  // Lists that stay where they are: a batch allocates nothing.
+  uint64_t lot_ = 0; ///< redrawn on changes only: next() is repeatable
+  // The lists keep their capacity, so that a batch allocates nothing.
   std::vector<std::vector<replica_id>> by_credit_;
-  uint32_t most_ = 0; ///< credit of any
+  uint32_t most_ = 0; ///< largest credit of a replica
   std::unordered_map<replica_id, place> places_;
 };
 
 class round_robin : public dispatcher {
 public:
-  void set_credit(replica_id x, uint32_t credit) override {
+  void set_credit(replica_id replica, uint32_t credit) override {
     if (credit > 0)
-      able_.insert(x);
+      able_.insert(replica);
     else
-      able_.erase(x);
+      able_.erase(replica);
   }
 
-  void remove(replica_id x) override { able_.erase(x); }
+  void remove(replica_id replica) override { able_.erase(replica); }
 
   std::optional<replica_id> next() const override {
     if (able_.empty())
@@ -88,21 +88,21 @@ public:
     return i == able_.end() ? *able_.begin() : *i;
   }
 
-  void given(replica_id x) override { last_ = x; }
+  void given(replica_id replica) override { last_ = replica; }
 
 private:
   std::set<replica_id> able_;
   replica_id last_ = 0;
 };
 
-/// Strict: the order does not depend on which replica is free.
+/// Strict: the order of replicas does not depend on their credit.
 class in_turn : public dispatcher {
 public:
-  void set_credit(replica_id x, uint32_t credit) override {
-    credit_[x] = credit;
+  void set_credit(replica_id replica, uint32_t credit) override {
+    credit_[replica] = credit;
   }
 
-  void remove(replica_id x) override { credit_.erase(x); }
+  void remove(replica_id replica) override { credit_.erase(replica); }
 
   std::optional<replica_id> next() const override {
     if (credit_.empty())
@@ -113,7 +113,7 @@ public:
     return i->second > 0 ? std::optional{i->first} : std::nullopt;
   }
 
-  void given(replica_id x) override { last_ = x; }
+  void given(replica_id replica) override { last_ = replica; }
 
 private:
   std::map<replica_id, uint32_t> credit_;
@@ -122,26 +122,26 @@ private:
 
 class weighted : public dispatcher {
 public:
-  void set_credit(replica_id x, uint32_t credit) override {
-    auto& at = places_[x];
+  void set_credit(replica_id replica, uint32_t credit) override {
+    auto& at = places_[replica];
     if (at.able == (credit > 0))
       return;
     if (at.able)
-      able_.erase({at.pass, x});
+      able_.erase({at.pass, replica});
     at.able = credit > 0;
     if (!at.able)
       return;
     at.pass = std::max(at.pass, pass_);
-    able_.emplace(at.pass, x);
+    able_.emplace(at.pass, replica);
   }
 
-  void remove(replica_id x) override {
-    set_credit(x, 0);
-    places_.erase(x);
+  void remove(replica_id replica) override {
+    set_credit(replica, 0);
+    places_.erase(replica);
   }
 
-  void set_weight(replica_id x, double weight) override {
-    places_[x].weight = weight;
+  void set_weight(replica_id replica, double weight) override {
+    places_[replica].weight = weight;
   }
 
   std::optional<replica_id> next() const override {
@@ -150,13 +150,13 @@ public:
     return able_.begin()->second;
   }
 
-  void given(replica_id x) override {
-    auto& at = places_.at(x);
+  void given(replica_id replica) override {
+    auto& at = places_.at(replica);
     pass_ = std::max(pass_, at.pass);
     auto after = at.pass + 1 / at.weight;
     if (at.able) {
-      able_.erase({at.pass, x});
-      able_.emplace(after, x);
+      able_.erase({at.pass, replica});
+      able_.emplace(after, replica);
     }
     at.pass = after;
   }
@@ -164,7 +164,7 @@ public:
 private:
   struct place {
     double weight = 1;
-    double pass = 0; ///< batches it was given, divided by its weight
+    double pass = 0; ///< dispatched batches, divided by the weight
     bool able = false;
   };
 
@@ -175,11 +175,11 @@ private:
 
 } // namespace
 
-std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x,
+std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy policy,
                                             random_stream random) {
-  if (x == dispatch_policy::round_robin)
+  if (policy == dispatch_policy::round_robin)
     return std::make_unique<round_robin>();
-  if (x == dispatch_policy::in_turn)
+  if (policy == dispatch_policy::in_turn)
     return std::make_unique<in_turn>();
   return std::make_unique<pull>(random);
 }

@@ -10,43 +10,47 @@
 
 namespace millrace {
 
-/// Decides which replica takes the next batch: one of those with credit. Costs
-/// the same however many there are, but for a logarithm.
+/// Chooses the replica for the next batch among replicas with credit. A choice
+/// takes at most logarithmic time.
 class dispatcher {
 public:
   using replica_id = uint64_t;
 
   virtual ~dispatcher() = default;
 
-  /// The batches a replica takes at once from now on; 0: none.
-  virtual void set_credit(replica_id x, uint32_t credit) = 0;
+  /// Sets the number of batches that a replica accepts from now on; 0: none.
+  virtual void set_credit(replica_id replica, uint32_t credit) = 0;
 
-  /// It is gone, and is not asked for again.
-  virtual void remove(replica_id x) = 0;
+  /// Removes a replica for good.
+  virtual void remove(replica_id replica) = 0;
 
-  /// Who takes the next batch.
+  /// Returns the replica for the next batch; nothing without credit.
   virtual std::optional<replica_id> next() const = 0;
 
-  /// It was given the batch. Its credit is as before until it is set.
-  virtual void given(replica_id x) { static_cast<void>(x); }
+  /// Records that a replica got the batch. Its credit stays until set_credit().
+  virtual void given(replica_id replica) { static_cast<void>(replica); }
 
-  /// As in tunables, above 0. Of effect on the weighted dispatcher alone.
-  virtual void set_weight(replica_id x, double weight) {
-    static_cast<void>(x);
+  /// Sets the weight of a replica, as in tunables, above 0. Only the weighted
+  /// dispatcher uses it.
+  virtual void set_weight(replica_id replica, double weight) {
+    static_cast<void>(replica);
     static_cast<void>(weight);
   }
 };
 
-/// pull: the one with the most credit, which has the least to do; of equals
-/// any, by chance: were it the first, several gateways would crowd on it.
-/// round_robin: one after the other that has credit. in_turn: one after the
-/// other; the batch waits while the next one has no credit.
-std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x,
+/// Makes a dispatcher.
+///
+/// - pull: a replica with the most credit, which has the least work. Ties are
+///   broken at random, so that several gateways do not choose the same replica.
+/// - round_robin: the replicas with credit in turn.
+/// - in_turn: all replicas in turn; the batch waits until the next replica has
+///   credit.
+std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy policy,
                                             random_stream random);
 
-/// For replicas of unlike weights: shares the batches among the replicas that
-/// have credit in proportion to their weights (stride scheduling). A replica
-/// without credit gains no claim meanwhile.
+/// Makes a dispatcher for replicas of unequal weights. Replicas with credit
+/// share the batches in proportion to their weights (stride scheduling). A
+/// replica without credit accumulates no claim.
 std::unique_ptr<dispatcher> make_weighted_dispatcher();
 
 } // namespace millrace

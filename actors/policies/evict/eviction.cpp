@@ -8,8 +8,8 @@ namespace millrace {
 
 namespace {
 
-/// What it costs to have evicted a content: less for one that is large, and for
-/// one that has not been used for long.
+/// Cost of the eviction of a content, per byte: lower for a large content, and
+/// for a content that is idle for long.
 double price(const eviction_candidate& x, eviction by) {
   auto idle = std::max(1e-3, x.idle);
   if (by != eviction::cost)
@@ -33,7 +33,7 @@ std::vector<std::string> choose_victims(std::vector<eviction_candidate> all,
   if (freed < bytes)
     return {};
   all.resize(n);
-  // What came before the last may not be needed beside the last.
+  // An earlier candidate may be unnecessary once the last one is included.
   std::erase_if(all, [&](auto& x) {
     auto spare = freed - x.bytes >= bytes;
     freed -= spare ? x.bytes : 0;

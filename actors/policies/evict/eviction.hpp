@@ -9,11 +9,11 @@
 
 namespace millrace {
 
-/// What makes room when a tier is full.
+/// How a full tier chooses contents to evict.
 enum class eviction : uint8_t {
-  /// What it would cost least to miss: by the time it takes to get again, how
-  /// many bytes are free for that, and how long nobody has used it
-  /// (GreedyDual-Size, Cao and Irani 1997, with time in place of its clock).
+  /// The content with the least cost of eviction: seconds to fetch again, per
+  /// byte and per second idle (GreedyDual-Size, Cao and Irani 1997, with time
+  /// in place of its clock).
   cost,
   lru,   ///< the content that was used least recently
   unused ///< as lru; a content without users leaves memory at once
@@ -27,12 +27,12 @@ constexpr auto names_of(eviction) {
 struct eviction_candidate {
   std::string content;
   uint64_t bytes = 0;
-  double seconds = 0; ///< that it takes to get the content again
+  double seconds = 0; ///< time to fetch or read the content again
   double idle = 0;    ///< seconds since it was used last
 };
 
-/// The contents to evict so that at least so many bytes become free, and none
-/// that is not needed for that; empty when all candidates together are too few.
+/// Returns the contents to evict so that at least `bytes` become free, without
+/// unnecessary ones; empty when all candidates together are too small.
 std::vector<std::string> choose_victims(std::vector<eviction_candidate> all,
                                         uint64_t bytes, eviction by);
 

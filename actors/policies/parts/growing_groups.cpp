@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
 
@@ -55,7 +55,7 @@ std::string wholes_key(const std::string& model) {
   return model + "/wholes";
 }
 
-/// From the replicas that run.
+/// Rebuilds the state from the running replicas.
 grown rebuilt(const model_load& load) {
   grown out;
   std::map<uint64_t, burst> bursts;
@@ -104,7 +104,8 @@ void remember(const std::string& model, const grown& x, policy_memory& memory) {
       static_cast<double>(b.groups);
 }
 
-/// The least number that neither a burst nor a running replica of one has.
+/// Returns the least number that no burst and no running replica of a burst
+/// has.
 uint64_t free_number(const grown& x, const model_load& load) {
   std::set<uint64_t> taken;
   for (auto& b : x.bursts)
@@ -119,7 +120,7 @@ uint64_t free_number(const grown& x, const model_load& load) {
   return out;
 }
 
-/// Starts replicas on `devices` more devices, as the partition plan has it.
+/// Starts replicas on `devices` more devices, according to the partition plan.
 void grow(grown& x, const model_state& model, const model_load& load,
           const cluster_snapshot& in, uint64_t devices,
           const plan_options& options, start_planners& planners,
@@ -170,8 +171,8 @@ uint64_t grown::devices() const {
   return out;
 }
 
-void take_completed(grown& x, const model_load& load) {
-  std::erase_if(x.bursts, [&](const burst& b) {
+void take_completed(grown& growth, const model_load& load) {
+  std::erase_if(growth.bursts, [&](const burst& b) {
     auto cut = prefix_of(b.number) + cut_text(b.cuts);
     uint64_t parts = 0, wholes = 0;
     for (auto& g : load.groups) {
@@ -182,14 +183,14 @@ void take_completed(grown& x, const model_load& load) {
     }
     if (parts > 0 || wholes == 0)
       return false;
-    x.wholes += b.devices();
+    growth.wholes += b.devices();
     return true;
   });
 }
 
-void release(grown& x, uint64_t devices) {
+void release(grown& growth, uint64_t devices) {
   std::vector<burst*> order;
-  for (auto& b : x.bursts)
+  for (auto& b : growth.bursts)
     order.push_back(&b);
   std::stable_sort(order.begin(), order.end(),
                    [](auto* a, auto* b) { return a->parts() > b->parts(); });
@@ -198,8 +199,8 @@ void release(grown& x, uint64_t devices) {
     b->groups -= groups;
     devices -= groups * b->parts();
   }
-  std::erase_if(x.bursts, [](auto& b) { return b.groups == 0; });
-  x.wholes -= std::min(x.wholes, devices);
+  std::erase_if(growth.bursts, [](auto& b) { return b.groups == 0; });
+  growth.wholes -= std::min(growth.wholes, devices);
 }
 
 double served_rate(const model_load& load, const std::vector<double>& execute) {
@@ -229,10 +230,10 @@ double served_rate(const model_load& load, const std::vector<double>& execute) {
   return out;
 }
 
-uint64_t devices_there(const model_load& x) {
+uint64_t devices_there(const model_load& load) {
   uint64_t out = 0;
   std::map<std::string, uint64_t> parts, wholes; // by cut
-  for (auto& g : x.groups) {
+  for (auto& g : load.groups) {
     auto n = g.ready + g.starting;
     (g.group.extends.empty() ? parts[g.group.cut] : wholes[g.group.extends]) +=
       n;
@@ -245,27 +246,27 @@ uint64_t devices_there(const model_load& x) {
 }
 
 std::vector<replica_group>
-growing_groups(const model_state& x, const model_load& load,
+growing_groups(const model_state& model, const model_load& load,
                const cluster_snapshot& in, uint64_t count,
                const plan_options& options, start_planners& planners,
                policy_memory& memory, std::string& reason) {
-  auto& name = x.settings.model;
+  auto& name = model.settings.model;
   auto is = remembered(name, load, memory);
   take_completed(is, load);
   auto there = is.devices();
   if (count > there)
-    grow(is, x, load, in, count - there, options, planners, reason);
+    grow(is, model, load, in, count - there, options, planners, reason);
   else if (count < there)
     release(is, there - count);
   remember(name, is, memory);
   std::vector<replica_group> out;
-  auto& whole = out.emplace_back(group_of(x, whole_key));
-  whole.layers = whole_of(x.bundle);
+  auto& whole = out.emplace_back(group_of(model, whole_key));
+  whole.layers = whole_of(model.bundle);
   whole.cut = whole_key;
   whole.count = is.wholes;
-  whole.least = std::min(is.wholes, x.settings.scaling.min);
+  whole.least = std::min(is.wholes, model.settings.scaling.min);
   for (auto& b : is.bursts)
-    for (auto& g : groups_of_cut(x, b.cuts, prefix_of(b.number), true)) {
+    for (auto& g : groups_of_cut(model, b.cuts, prefix_of(b.number), true)) {
       g.count = g.extends.empty() ? b.groups : b.devices();
       out.push_back(std::move(g));
     }

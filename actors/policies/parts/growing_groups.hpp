@@ -9,7 +9,7 @@ namespace millrace {
 /// Copies of a model that started together as groups of parts: each part on a
 /// device of its own, until all of these devices have a whole replica.
 struct burst {
-  uint64_t number = 1; ///< the least that no other burst of the model has
+  uint64_t number = 1; ///< the least number without another burst of the model
   std::vector<uint64_t> cuts;
   uint64_t groups = 1;
 
@@ -28,12 +28,12 @@ struct grown {
 /// Turns completed bursts into whole replicas. A burst is complete when none of
 /// its parts is left and its devices have whole replicas (Flashpoint, section
 /// 4.2.5).
-void take_completed(grown& x, const model_load& load);
+void take_completed(grown& growth, const model_load& load);
 
 /// Releases `devices` devices, never more: groups of parts before whole
 /// replicas, those with most parts first; a group of more parts than are left
 /// to release stays (Flashpoint, section 4.2.6).
-void release(grown& x, uint64_t devices);
+void release(grown& growth, uint64_t devices);
 
 /// Requests per second that the ready replicas of a model can answer, whole
 /// ones and groups of parts (eq. 4.13); a group answers as often as its slowest
@@ -51,13 +51,13 @@ double served_rate(const model_load& load, const std::vector<double>& execute);
 /// replicas that run. `reason` gets the started groups and the inputs of the
 /// plan.
 std::vector<replica_group>
-growing_groups(const model_state& x, const model_load& load,
+growing_groups(const model_state& model, const model_load& load,
                const cluster_snapshot& in, uint64_t count,
                const plan_options& options, start_planners& planners,
                policy_memory& memory, std::string& reason);
 
 /// Devices with a replica of a model that runs or starts; a whole replica that
 /// is loaded beside a part is on the same device.
-uint64_t devices_there(const model_load& x);
+uint64_t devices_there(const model_load& load);
 
 } // namespace millrace

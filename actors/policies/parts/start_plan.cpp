@@ -5,8 +5,8 @@
 #include <cmath>
 #include <set>
 
-#include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/state/cluster_view.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "actors/policies/state/costs.hpp"
 #include "models/partition/layer_costs.hpp"
 
@@ -14,8 +14,8 @@ namespace millrace {
 
 namespace {
 
-/// In memory or on the disk of a worker. Controllers list what object stores
-/// have, too.
+/// Whether a worker holds the bundle in memory or on disk. Inventories of
+/// controllers also list bundles in object stores.
 bool is_held(const node_state& node, const model_info& x) {
   auto has = [&](auto& all) {
     return std::any_of(all.begin(), all.end(), [&](auto& y) {
@@ -61,8 +61,8 @@ double rounded(double x) {
   return std::round(x / unit) * unit;
 }
 
-/// Bytes per second of starts from a location; 0: none was measured. Of several
-/// the one with most bytes.
+/// Bytes per second of starts from a location; 0: not measured. If several
+/// kinds of start were measured, the one with the most bytes counts.
 double measured_rate(const cluster_snapshot& in, const model_state& x,
                      const std::string& location) {
   if (!in.costs)
@@ -95,22 +95,22 @@ double slowest_link(const cluster_snapshot& in) {
 
 } // namespace
 
-start_source source_of(const cluster_snapshot& in, const model_state& x,
+start_source source_of(const cluster_snapshot& in, const model_state& model,
                        const plan_options& options) {
   start_source out;
   auto somewhere = false;
   for (auto& [name, node] : in.nodes) {
-    auto loaded = is_loaded(*node, x);
-    somewhere = somewhere || loaded || is_held(*node, x.bundle);
+    auto loaded = is_loaded(*node, model);
+    somewhere = somewhere || loaded || is_held(*node, model.bundle);
     if (loaded && !node->draining)
-      out.primed += free_devices(*node, x);
+      out.primed += free_devices(*node, model);
   }
   if (!somewhere)
     out.location = "stores";
   auto given = somewhere ? options.from_hosts : options.from_stores;
   auto rate = given.bytes_per_second;
   if (rate <= 0)
-    rate = measured_rate(in, x, out.location);
+    rate = measured_rate(in, model, out.location);
   if (rate <= 0)
     rate = options.from_hosts.bytes_per_second;
   out.rate = {rate > 0 ? rate : slowest_link(in)};
@@ -118,9 +118,9 @@ start_source source_of(const cluster_snapshot& in, const model_state& x,
 }
 
 result<start_planner> start_planners::planner_for(const cluster_snapshot& in,
-                                                  const model_state& x,
+                                                  const model_state& model,
                                                   const plan_options& options) {
-  auto& name = x.settings.model;
+  auto& name = model.settings.model;
   error none{
     ec::unavailable, "no profile of all layers of " + name + " is known", {}};
   if (!in.costs)
@@ -128,19 +128,19 @@ result<start_planner> start_planners::planner_for(const cluster_snapshot& in,
   auto profiles = in.costs->profiles.find(name);
   if (profiles == in.costs->profiles.end())
     return none;
-  auto layers = x.bundle.layer_bytes.size();
+  auto layers = model.bundle.layer_bytes.size();
   const profile* of = nullptr;
   std::string kind;
   for (auto& p : profiles->second->all)
     for (auto& device : devices_in(p))
       if (layers_in(p, device) == layers && layers > 0
-          && (kind.empty() || device == x.settings.device)) {
+          && (kind.empty() || device == model.settings.device)) {
         of = &p;
         kind = device;
       }
   if (of == nullptr)
     return none;
-  auto source = source_of(in, x, options);
+  auto source = source_of(in, model, options);
   auto rate = source.rate.bytes_per_second;
   auto& is = by_model_[name];
   if (is.profiles != profiles->second || is.device != kind || is.rate != rate) {
@@ -158,8 +158,8 @@ result<start_planner> start_planners::planner_for(const cluster_snapshot& in,
       costs->execute};
   }
   start_planner out{is.plans, std::move(source), is.primed_cold, is.execute};
-  // A process that is not forked attaches the model again.
-  const cost_query whole{&x.bundle, whole_of(x.bundle), kind};
+  // A process that is not forked also attaches the model.
+  const cost_query whole{&model.bundle, whole_of(model.bundle), kind};
   if (auto start = start_seconds(in.costs.get(), whole, "memory");
       start && start->origin == live_origin)
     out.primed_cold = start->fetch + start->load + start->warm_up;

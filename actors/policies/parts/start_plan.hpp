@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// How a model starts on several devices at once, by the costs that a cost book
-/// has for it (Flashpoint, sections 4.2 and 5.2.3).
+/// The start of a model on several devices at once, by the costs of the cost
+/// book (Flashpoint, sections 4.2 and 5.2.3).
 
 #include <cstdint>
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-/// What a partition plan is made for, with `scaling.parts: auto`.
+/// Options of a partition plan, with `scaling.parts: auto`.
 struct plan_options {
   uint64_t parts_max = 0;
   uint64_t requests_max = 3000;
@@ -44,19 +44,19 @@ struct plan_options {
   }
 };
 
-/// Where a start gets the weights of a model from.
+/// The source of a model's weights for a start.
 struct start_source {
   std::string location = "hosts"; ///< or "stores"
   bandwidth rate;
-  /// Devices without a replica of the model, with room for one, on hosts that
-  /// have it loaded: a replica there is only sent to its device.
+  /// Devices with room for a first replica of the model, on hosts with the
+  /// model in memory: such a start only copies the weights to the device.
   uint64_t primed = 0;
 };
 
 /// The nearest source of a model: another host before an object store. The rate
-/// is that of the options, else of the starts that were measured, rounded to
-/// two digits so that a plan stays in use, else of the slowest worker's link.
-start_source source_of(const cluster_snapshot& in, const model_state& x,
+/// comes from the options, else from measured starts (rounded to two digits, so
+/// that a plan stays in use), else from the slowest worker's link.
+start_source source_of(const cluster_snapshot& in, const model_state& model,
                        const plan_options& options);
 
 /// A planner with the costs of the nearest source, and that source.
@@ -75,7 +75,7 @@ public:
   /// Errors: unavailable while the cost book has no profile of all layers of
   /// the model on one kind of device that the settings allow.
   result<start_planner> planner_for(const cluster_snapshot& in,
-                                    const model_state& x,
+                                    const model_state& model,
                                     const plan_options& options);
 
 private:
@@ -90,9 +90,9 @@ private:
   std::map<std::string, known> by_model_;
 };
 
-/// Requests to plan for (eq. 4.14): those that wait, and those beyond the
-/// capacity `served` (requests per second) that arrive at `rate` during a start
-/// of `cold` seconds; from 1 to `most`.
+/// Requests to plan for (eq. 4.14): the waiting requests, and the arrivals at
+/// `rate` beyond the capacity `served` (requests per second) during a start of
+/// `cold` seconds; from 1 to `most`.
 uint64_t requests_expected(uint64_t waiting, double rate, double served,
                            double cold, uint64_t most);
 

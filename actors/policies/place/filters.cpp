@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
 
@@ -20,7 +20,7 @@ bool is_named(const replica_group& x, const std::string& node,
   return x.device.empty() || selects_device(x.device, node, device);
 }
 
-/// The first filter that a device fails. Leaves out `cache` and `memory`.
+/// Returns the first filter that a device fails, without `cache` and `memory`.
 std::optional<placement_filter> standing_failure(const device_capacity& room,
                                                  const replica_group& x,
                                                  size_t device) {
@@ -45,10 +45,10 @@ std::string why_no_cache(const device_capacity& room, const replica_group& x,
     most = std::max(most, room[at].node->cache_memory);
     bytes = std::max(bytes, room.bytes_of(room[at], x));
   }
-  return "no node has memory for the " + format_bytes(bytes)
-         + " that others are to give it: "
-         + (bytes > most ? "they have " + format_bytes(most) + " at most"
-                         : "what others gave for replicas there takes it");
+  return "no node has memory to fetch the " + format_bytes(bytes)
+         + " of the bundle: "
+         + (bytes > most ? "nodes have " + format_bytes(most) + " at most"
+                         : "other fetched bundles take it");
 }
 
 std::string name_of(const device_room& p) {
@@ -69,7 +69,7 @@ bool has_memory(const device_capacity& room, const replica_group& x,
   return p.has_room(p.held, room.of(p, x).bytes);
 }
 
-/// What a device lacks for a replica.
+/// Returns the resource that a device lacks for a replica, with amounts.
 std::string lack(const device_capacity& room, const replica_group& x,
                  size_t device) {
   auto& p = room[device];
@@ -101,38 +101,38 @@ std::string why_no_units(const replica_group& x, const device_room& most) {
 
 } // namespace
 
-bool is_eligible(const device_capacity& room, const replica_group& x,
+bool is_eligible(const device_capacity& room, const replica_group& group,
                  size_t device) {
-  return !standing_failure(room, x, device);
+  return !standing_failure(room, group, device);
 }
 
-bool is_selected(const replica_group& x, const std::string& node,
+bool is_selected(const replica_group& group, const std::string& node,
                  const device_info& device) {
-  return is_named(x, node, device) && !is_avoided(x, node);
+  return is_named(group, node, device) && !is_avoided(group, node);
 }
 
 std::vector<size_t> eligible_devices(const device_capacity& room,
-                                     const replica_group& x) {
+                                     const replica_group& group) {
   std::vector<size_t> out;
   for (size_t i = 0; i < room.size(); ++i)
-    if (!standing_failure(room, x, i))
+    if (!standing_failure(room, group, i))
       out.push_back(i);
   return out;
 }
 
-bool has_room(const device_capacity& room, const replica_group& x,
+bool has_room(const device_capacity& room, const replica_group& group,
               size_t device, bool whole) {
   auto& p = room[device];
-  auto takes = room.of(p, x);
+  auto takes = room.of(p, group);
   return (whole ? p.has_room(p.reserved, takes.whole)
                 : p.has_room(p.held, takes.bytes))
-         && p.has_units(p.units, takes.units) && room.can_get(p, x);
+         && p.has_units(p.units, takes.units) && room.can_get(p, group);
 }
 
 placement_map::refusal refuse(const device_capacity& room,
-                              const placement_request& x, size_t number,
+                              const placement_request& request, size_t number,
                               uint64_t count) {
-  auto& g = *x.group;
+  auto& g = *request.group;
   auto refused = [&](placement_filter by, std::string why) {
     return placement_map::refusal{number, count, std::string{to_string(by)},
                                   std::move(why)};
@@ -159,14 +159,14 @@ placement_map::refusal refuse(const device_capacity& room,
                        " the device in service");
 }
 
-std::optional<std::string> find_fault(const placement_map& x,
+std::optional<std::string> find_fault(const placement_map& map,
                                       std::span<const placement_request> wanted,
                                       device_capacity& room) {
   capacity_reservation trial{room};
   std::vector<uint64_t> placed(wanted.size());
-  for (auto& c : x.chosen) {
+  for (auto& c : map.chosen) {
     if (c.request >= wanted.size() || c.device >= room.size())
-      return "it names a request or a device that is not there";
+      return "it names an unknown request or device";
     auto& r = wanted[c.request];
     auto where = name_of(room[c.device]);
     if (++placed[c.request] > r.missing)

@@ -30,7 +30,8 @@ least_loaded_placement::place(const cluster_snapshot&,
       std::set<size_t> used;
       if (options_.apart)
         used = hosts_of(room.room(), *wanted[i].group);
-      // First where the whole model has room. Room only shrinks meanwhile.
+      // First devices with room for the whole model. Room only shrinks
+      // meanwhile.
       return [&, i, used, whole = true, apart = options_.apart]() mutable {
         std::optional<size_t> out;
         do

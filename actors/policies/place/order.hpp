@@ -22,7 +22,7 @@ using chooser_factory = std::function<device_chooser(size_t request)>;
 
 /// Places all replicas with the choosers of a policy, group by group. When some
 /// replica finds no room, placement starts over in the order of placing_order.
-/// `begin` is called before each of the two; nothing is booked then.
+/// `begin` is called before each attempt, when nothing is booked.
 placement_map place_groups(std::span<const placement_request> wanted,
                            capacity_reservation& room,
                            const std::function<chooser_factory()>& begin);

@@ -8,8 +8,8 @@ namespace millrace {
 
 namespace {
 
-/// The device for a replica: with room for the whole model if there is one, and
-/// for a part one without other parts if there is one.
+/// Returns the device for a replica. Preferred are devices with room for the
+/// whole model and, for a part, devices without other parts.
 std::optional<size_t> fullest_device(const device_capacity& room,
                                      const replica_group& x) {
   auto is_part = room.is_part(x);

@@ -99,11 +99,11 @@ private:
   const device_capacity& room_;
   bool fill_;
   const std::map<size_t, uint64_t>* on_; ///< devices with a replica
-  std::set<size_t> mine_;                ///< and those of this decision
+  std::set<size_t> mine_;                ///< devices chosen in this decision
   std::vector<size_t> primed_; ///< hosts of stages 1 and 2, in this order
   std::vector<size_t> fresh_;  ///< hosts of stage 3, in the order of choice
-  std::vector<bool> known_;    ///< both, by number
-  size_t turn_ = 0;            ///< of fresh_: the host that is next
+  std::vector<bool> known_;    ///< hosts of either list, by number
+  size_t turn_ = 0;            ///< position of the next host in fresh_
 };
 
 } // namespace

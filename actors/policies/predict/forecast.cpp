@@ -21,7 +21,7 @@ double smoothed(std::span<const double> series, double alpha, double beta) {
   return level + trend;
 }
 
-/// The smallest value that at least the part q of the latest ones do not
+/// The smallest value that at least the fraction q of the latest values do not
 /// exceed.
 double quantile_of(std::span<const double> series, double q) {
   std::vector<double> sorted{series.begin(), series.end()};

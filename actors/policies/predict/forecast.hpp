@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-/// How the next value of a series is foretold.
+/// How the next value of a series is predicted.
 enum class forecast_method : uint8_t {
-  last,    ///< the value before
+  last,    ///< the previous value
   ewma,    ///< exponentially weighted mean
   holt,    ///< the same with a trend
   quantile ///< of the latest values
@@ -39,14 +39,14 @@ struct forecast_options {
   }
 };
 
-/// The next value of a series of equidistant ones, oldest first; never below 0,
-/// and 0 of an empty series. ewma and holt begin with the first value, and holt
-/// with no trend (PALDIA, section IV-C, uses ewma; the smoothing factors are
-/// left open there).
+/// The next value of an equidistant series, oldest value first; never below 0,
+/// and 0 for an empty series. ewma and holt begin with the first value, and
+/// holt without a trend. PALDIA, section IV-C, uses ewma and gives no smoothing
+/// factors.
 double forecast(std::span<const double> series, const forecast_options& by);
 
-/// The mean absolute error of the forecasts that would have been made before
-/// each but the first value of a series; 0 where there are none.
+/// The mean absolute error of the forecasts of all values but the first; 0 for
+/// an empty series.
 double forecast_error(std::span<const double> series,
                       const forecast_options& by);
 

@@ -7,8 +7,8 @@ namespace millrace {
 
 namespace {
 
-/// One step of Erlang's first formula: the probability of loss with `servers`
-/// servers by that with one server less.
+/// One step of Erlang's first formula: the loss probability of `servers`
+/// servers from that of one server less.
 double next_loss(double offered, double lost, uint64_t servers) {
   return offered * lost / (static_cast<double>(servers) + offered * lost);
 }
@@ -21,13 +21,14 @@ double erlang_b(double offered, uint64_t servers) {
   return out;
 }
 
-/// The probability of waiting by that of loss without a queue; load below 1.
+/// The probability of waiting, from the probability of loss without a queue;
+/// load below 1.
 double waiting_probability(double load, double lost) {
   return lost / (1 - load * (1 - lost));
 }
 
-/// Mean delay by erlang_c or allen_cunneen, by the probability of loss without
-/// a queue; load below 1.
+/// Mean delay by erlang_c or allen_cunneen, from the probability of loss
+/// without a queue; load below 1.
 double delay_by_loss(const queueing_station& x, delay_formula by, double lost) {
   auto servers = static_cast<double>(x.servers);
   auto wait = waiting_probability(x.offered() / servers, lost)
@@ -61,34 +62,38 @@ double empty_probability(double offered, uint64_t servers) {
   return 1 / (sum + term / (1 - load));
 }
 
-double mean_delay(const queueing_station& x, delay_formula by) {
-  auto servers = static_cast<double>(x.servers);
-  if (x.arrivals <= 0 || x.service <= 0)
-    return x.service;
-  if (x.offered() >= servers)
-    return std::max(x.saturated,
-                    static_cast<double>(x.waiting) * x.service / servers
-                      + x.service);
-  auto rate = 1 / x.service;
+double mean_delay(const queueing_station& station, delay_formula by) {
+  auto servers = static_cast<double>(station.servers);
+  if (station.arrivals <= 0 || station.service <= 0)
+    return station.service;
+  if (station.offered() >= servers)
+    return std::max(station.saturated, static_cast<double>(station.waiting)
+                                           * station.service / servers
+                                         + station.service);
+  auto rate = 1 / station.service;
   if (by == delay_formula::printed)
-    return empty_probability(x.offered(), x.servers) * x.arrivals
-             / (servers * rate * (rate - x.arrivals / servers))
-           + x.service;
-  return delay_by_loss(x, by, erlang_b(x.offered(), x.servers));
+    return empty_probability(station.offered(), station.servers)
+             * station.arrivals
+             / (servers * rate * (rate - station.arrivals / servers))
+           + station.service;
+  return delay_by_loss(station, by,
+                       erlang_b(station.offered(), station.servers));
 }
 
-uint64_t servers_for(queueing_station x, delay_formula by, double target,
+uint64_t servers_for(queueing_station station, delay_formula by, double target,
                      uint64_t most) {
   most = std::max<uint64_t>(1, most);
-  auto least = static_cast<uint64_t>(x.offered()) + 1; // it has capacity then
-  if (target < x.service)
+  auto least = static_cast<uint64_t>(station.offered()) + 1; // load below 1
+  if (target < station.service)
     return most; // no number of servers suffices
-  auto plain = by != delay_formula::printed && x.arrivals > 0 && x.service > 0;
-  auto lost = plain ? erlang_b(x.offered(), least) : 0;
-  for (x.servers = least; x.servers < most; ++x.servers) {
-    if ((plain ? delay_by_loss(x, by, lost) : mean_delay(x, by)) <= target)
-      return x.servers;
-    lost = next_loss(x.offered(), lost, x.servers + 1);
+  auto plain =
+    by != delay_formula::printed && station.arrivals > 0 && station.service > 0;
+  auto lost = plain ? erlang_b(station.offered(), least) : 0;
+  for (station.servers = least; station.servers < most; ++station.servers) {
+    if ((plain ? delay_by_loss(station, by, lost) : mean_delay(station, by))
+        <= target)
+      return station.servers;
+    lost = next_loss(station.offered(), lost, station.servers + 1);
   }
   return most;
 }

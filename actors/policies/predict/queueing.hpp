@@ -10,13 +10,13 @@ namespace millrace {
 
 /// A queue with several equal servers.
 struct queueing_station {
-  double arrivals = 0;   ///< a second
-  double service = 0;    ///< seconds that a server takes for one
+  double arrivals = 0;   ///< requests per second
+  double service = 0;    ///< seconds per request and server
   uint64_t servers = 1;  ///< at least 1
-  double arrival_cv = 1; ///< coefficient of variation of gaps
-  double service_cv = 1; ///< of service times
-  uint64_t waiting = 0;  ///< in the queue now
-  double saturated = 0;  ///< delay of a station without capacity, at least
+  double arrival_cv = 1; ///< coefficient of variation of inter-arrival times
+  double service_cv = 1; ///< the same for service times
+  uint64_t waiting = 0;  ///< requests in the queue now
+  double saturated = 0;  ///< seconds, least delay without capacity
   double offered() const { return arrivals * service; }
 };
 
@@ -36,7 +36,7 @@ constexpr auto names_of(delay_formula) {
 /// `offered` is the load in servers; 1 where it is at least `servers`.
 double erlang_c(double offered, uint64_t servers);
 
-/// The probability that an M/M/c queue is empty; 0 where it has no capacity.
+/// The probability that an M/M/c queue is empty; 0 without capacity.
 double empty_probability(double offered, uint64_t servers);
 
 /// Mean delay in seconds. QUART, equation 1, uses the probability P_0 of an
@@ -44,11 +44,11 @@ double empty_probability(double offered, uint64_t servers);
 /// full load; `printed` is that reading. A station without capacity has no mean
 /// delay: then the result is the fluid estimate waiting x service / servers +
 /// service, at least `saturated`, for every formula.
-double mean_delay(const queueing_station& x, delay_formula by);
+double mean_delay(const queueing_station& station, delay_formula by);
 
-/// The fewest servers with a mean delay of at most `target` seconds; at most
-/// `most`, which is also the answer where none are enough.
-uint64_t servers_for(queueing_station x, delay_formula by, double target,
+/// The fewest servers with a mean delay of at most `target` seconds; `most`
+/// when no smaller number suffices.
+uint64_t servers_for(queueing_station station, delay_formula by, double target,
                      uint64_t most);
 
 } // namespace millrace

@@ -28,16 +28,16 @@ bool is_in_range(const shared_load& x, double part, int64_t queued) {
 
 } // namespace
 
-double printed_tmax(const shared_load& x, double part, uint64_t queued) {
+double printed_tmax(const shared_load& load, double part, uint64_t queued) {
   auto y = static_cast<double>(queued);
-  auto together = static_cast<double>(x.requests) - y;
-  return x.solo / static_cast<double>(x.batch) * (y + part * together);
+  auto together = static_cast<double>(load.requests) - y;
+  return load.solo / static_cast<double>(load.batch) * (y + part * together);
 }
 
-std::optional<split_range> printed_range(const shared_load& x, double part) {
-  auto n = static_cast<double>(x.requests);
-  auto c = static_cast<double>(x.batch);
-  auto room = x.slo * c / x.solo; // rows that run alone within the SLO
+std::optional<split_range> printed_range(const shared_load& load, double part) {
+  auto n = static_cast<double>(load.requests);
+  auto c = static_cast<double>(load.batch);
+  auto room = load.slo * c / load.solo; // rows that run alone within the SLO
   double low = 0, high = std::min(n - 1, n - c / part);
   if (part < 1)
     high = std::min(high, (room - part * n) / (1 - part));
@@ -46,56 +46,58 @@ std::optional<split_range> printed_range(const shared_load& x, double part) {
   // Bounds are open, and rounding may be on either side: correct by one.
   auto first = static_cast<int64_t>(std::floor(std::clamp(low, 0.0, n)));
   auto last = static_cast<int64_t>(std::ceil(std::clamp(high, -1.0, n)));
-  for (int i = 0; i < 2 && !is_in_range(x, part, first); ++i)
+  for (int i = 0; i < 2 && !is_in_range(load, part, first); ++i)
     ++first;
-  for (int i = 0; i < 2 && !is_in_range(x, part, last); ++i)
+  for (int i = 0; i < 2 && !is_in_range(load, part, last); ++i)
     --last;
-  if (first > last || !is_in_range(x, part, first)
-      || !is_in_range(x, part, last))
+  if (first > last || !is_in_range(load, part, first)
+      || !is_in_range(load, part, last))
     return std::nullopt;
   return split_range{static_cast<uint64_t>(first), static_cast<uint64_t>(last)};
 }
 
-std::optional<device_split> printed_split(const shared_load& x, double part) {
-  auto range = printed_range(x, part);
+std::optional<device_split> printed_split(const shared_load& load,
+                                          double part) {
+  auto range = printed_range(load, part);
   if (!range)
     return std::nullopt;
   auto y = part <= 1 ? range->first : range->last;
-  return device_split{y, batches_of(x.requests - y, x.batch),
-                      printed_tmax(x, part, y), x.requests, x.batch};
+  return device_split{y, batches_of(load.requests - y, load.batch),
+                      printed_tmax(load, part, y), load.requests, load.batch};
 }
 
-device_split split_of(const shared_load& x, uint64_t queued) {
-  auto c = static_cast<double>(x.batch);
-  auto together = x.requests - queued;
+device_split split_of(const shared_load& load, uint64_t queued) {
+  auto c = static_cast<double>(load.batch);
+  auto together = load.requests - queued;
   device_split out;
   out.queued = queued;
-  out.rows = x.batch;
-  out.at_once = batches_of(together, x.batch);
-  auto rows = static_cast<double>(std::min(together, x.batch));
+  out.rows = load.batch;
+  out.at_once = batches_of(together, load.batch);
+  auto rows = static_cast<double>(std::min(together, load.batch));
   auto wave = together == 0 ? 0
-                            : x.solo * std::min(1.0, rows / c)
-                                * slowdown_of(x, out.at_once);
-  out.longest = wave + x.solo * static_cast<double>(queued) / c;
-  if (wave > x.slo)
+                            : load.solo * std::min(1.0, rows / c)
+                                * slowdown_of(load, out.at_once);
+  out.longest = wave + load.solo * static_cast<double>(queued) / c;
+  if (wave > load.slo)
     return out;
-  auto after = static_cast<uint64_t>((x.slo - wave) / x.solo + 1e-9) * x.batch;
+  auto after =
+    static_cast<uint64_t>((load.slo - wave) / load.solo + 1e-9) * load.batch;
   out.on_time =
-    together + (out.longest <= x.slo ? queued : std::min(queued, after));
+    together + (out.longest <= load.slo ? queued : std::min(queued, after));
   return out;
 }
 
-device_split best_split(const shared_load& x, split_objective by) {
+device_split best_split(const shared_load& load, split_objective by) {
   auto is_better = [&](const device_split& a, const device_split& b) {
     if (by == split_objective::max_on_time && a.on_time != b.on_time)
       return a.on_time > b.on_time;
     return a.longest < b.longest;
   };
-  auto most = std::min(batches_of(x.requests, x.batch), x.at_once_max);
+  auto most = std::min(batches_of(load.requests, load.batch), load.at_once_max);
   device_split best;
   for (auto k = most; k > 0; --k) {
-    auto together = std::min(x.requests, k * x.batch);
-    auto found = split_of(x, x.requests - together);
+    auto together = std::min(load.requests, k * load.batch);
+    auto found = split_of(load, load.requests - together);
     if (k == most || is_better(found, best))
       best = found;
   }
@@ -128,15 +130,16 @@ device_split best_split_of_rows(const shared_load& all, double margin) {
   return best;
 }
 
-uint64_t best_cap(const shared_load& x) {
-  auto most = std::clamp<uint64_t>(batches_of(x.requests, x.batch), 1,
-                                   std::max<uint64_t>(1, x.at_once_max));
+uint64_t best_cap(const shared_load& load) {
+  auto most = std::clamp<uint64_t>(batches_of(load.requests, load.batch), 1,
+                                   std::max<uint64_t>(1, load.at_once_max));
   uint64_t best = 1;
   double highest = 0;
   for (uint64_t k = 1; k <= most; ++k) {
-    auto slowdown = slowdown_of(x, k);
+    auto slowdown = slowdown_of(load, k);
     auto throughput = static_cast<double>(k) / slowdown;
-    if (throughput > highest + 1e-9 && (k == 1 || x.solo * slowdown <= x.slo)) {
+    if (throughput > highest + 1e-9
+        && (k == 1 || load.solo * slowdown <= load.slo)) {
       highest = throughput;
       best = k;
     }

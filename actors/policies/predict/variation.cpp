@@ -6,14 +6,14 @@
 
 namespace millrace {
 
-double departure_cv(const queueing_station& x) {
-  auto load = x.offered() / static_cast<double>(x.servers);
+double departure_cv(const queueing_station& station) {
+  auto load = station.offered() / static_cast<double>(station.servers);
   if (load >= 1)
-    return x.service_cv;
-  auto arrivals = x.arrival_cv * x.arrival_cv - 1;
-  auto service = x.service_cv * x.service_cv - 1;
+    return station.service_cv;
+  auto arrivals = station.arrival_cv * station.arrival_cv - 1;
+  auto service = station.service_cv * station.service_cv - 1;
   auto out = 1 + (1 - load * load) * arrivals
-             + load * load * service / std::sqrt(double(x.servers));
+             + load * load * service / std::sqrt(double(station.servers));
   return std::sqrt(std::max(0.0, out));
 }
 

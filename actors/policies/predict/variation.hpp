@@ -11,13 +11,13 @@ namespace millrace {
 /// capacity, by Whitt's queueing network analyser:
 /// c_d^2 = 1 + (1 - load^2) (c_a^2 - 1) + load^2 (c_s^2 - 1) / sqrt(servers).
 /// A station without capacity departs as it serves: c_s.
-double departure_cv(const queueing_station& x);
+double departure_cv(const queueing_station& station);
 
-/// Predicts the arrival CV of each stage of a chain from what the first stage
-/// sees, without training (digest of QUART, section 3.4): the second stage sees
-/// the departures of the first, and each later stage the same as the one before
-/// it, because a stream that one stage has shaped is hardly shaped again by
-/// stages of about the same service time.
+/// Predicts the arrival CV of each stage of a chain from the CV of the first
+/// stage, without training (digest of QUART, section 3.4). The second stage
+/// gets the departures of the first. Each later stage has the CV of the stage
+/// before, because a stage of similar service time hardly changes a shaped
+/// stream.
 std::vector<double> predicted_cvs(const std::vector<queueing_station>& stages);
 
 } // namespace millrace

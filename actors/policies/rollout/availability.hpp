@@ -7,10 +7,11 @@
 
 namespace millrace {
 
-/// What gateways are sent of a model that is to be served, but for its note.
-wanted_model announcement_of(const model_state& x);
+/// The message to gateways about a served model, without its note.
+wanted_model announcement_of(const model_state& model);
 
-/// Why no node has the version of a model that is wanted.
-std::string why_nowhere(const cluster_view& view, const model_settings& x);
+/// Why no node has the wanted version of a model.
+std::string why_nowhere(const cluster_view& view,
+                        const model_settings& settings);
 
 } // namespace millrace

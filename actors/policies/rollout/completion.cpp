@@ -27,9 +27,10 @@ void rollout_planner::plan_completion(layout& all) {
 std::set<const replica_status*>
 rollout_planner::complete_parts(const layout& all) {
   std::set<const replica_status*> waiting;
-  std::multiset<size_t> loading;      // places
-  std::vector<placed_replica> others; // where their device has one already
-  auto open = false; // or will have, once a part is ready there
+  std::multiset<size_t> loading; // devices
+  // Parts on a device that has a whole replica.
+  std::vector<placed_replica> others;
+  auto open = false; // a device will have room once its part is ready
   replica_spec whole{all.model, all.whole};
   for (auto i : by_layers(all))
     for (auto& r : all.there[i]) {
@@ -40,7 +41,7 @@ rollout_planner::complete_parts(const layout& all) {
       } else if (loading.contains(at) || all.whole_on(capacity_, at)) {
         others.push_back(r);
       } else if (all.wholes.size() + loading.size() >= all.most_wholes()) {
-        continue; // some came back with their node: it needs no other
+        continue; // returned with its node: no further whole replica is needed
       } else if (!is_ready(r)) {
         open = true;
         waiting.insert(r.status);

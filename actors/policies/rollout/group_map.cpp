@@ -7,33 +7,33 @@
 
 namespace millrace {
 
-void group_map::add(const wanted_groups& x,
+void group_map::add(const wanted_groups& wanted,
                     const std::vector<placed_replica>& there) {
-  lay_out(x);
+  lay_out(wanted);
   for (auto& r : there)
-    sort_in(r, *x.model);
+    sort_in(r, *wanted.model);
 }
 
-/// A layout for each cut, in the order in which the groups come.
-void group_map::lay_out(const wanted_groups& x) {
-  auto& mine = by_model[x.model->settings.model];
+/// Makes a layout for each cut, in the order of the groups.
+void group_map::lay_out(const wanted_groups& wanted) {
+  auto& mine = by_model[wanted.model->settings.model];
   auto of_cut = [&](const std::string& cut) {
     return std::find_if(mine.begin(), mine.end(), [&](auto i) {
       return layouts[i].parts.front()->cut == cut;
     });
   };
-  for (auto& g : x.groups) {
+  for (auto& g : wanted.groups) {
     if (!g.extends.empty())
       continue;
     auto i = of_cut(g.cut);
     if (i == mine.end()) {
       i = mine.insert(mine.end(), layouts.size());
-      layouts.push_back({x.model.get(), {}, {}});
+      layouts.push_back({wanted.model.get(), {}, {}});
     }
     layouts[*i].parts.push_back(&g);
     layouts[*i].there.emplace_back();
   }
-  for (auto& g : x.groups)
+  for (auto& g : wanted.groups)
     if (auto i = of_cut(g.extends); !g.extends.empty() && i != mine.end())
       layouts[*i].whole = &g;
 }

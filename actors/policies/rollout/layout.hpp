@@ -18,7 +18,7 @@ inline uint64_t count_ready(const std::vector<placed_replica>& xs) {
   return static_cast<uint64_t>(std::count_if(xs.begin(), xs.end(), is_ready));
 }
 
-/// What a replica is to be.
+/// Model and group of a replica to start.
 struct replica_spec {
   const model_state* model;
   const replica_group* group;
@@ -28,18 +28,18 @@ struct replica_spec {
   uint64_t version() const { return group->version; }
 };
 
-/// Groups of one model that make up its copies together, and the replicas that
-/// there are of each. A model may have several layouts side by side.
+/// Groups of one model that together make up its copies, with the replicas of
+/// each group. A model may have several layouts side by side.
 struct layout {
   const model_state* model;
   std::vector<const replica_group*> parts;        ///< of one cut, by stage
   std::vector<std::vector<placed_replica>> there; ///< replicas of each part
-  /// The group whose replicas take the place of the parts; null: none.
+  /// The group of whole replicas that replace the parts; null: none.
   const replica_group* whole = nullptr;
-  std::vector<placed_replica> wholes{}; ///< replicas of that
-  bool all_ready = false;               ///< as many copies as are wanted
+  std::vector<placed_replica> wholes{}; ///< replicas of `whole`
+  bool all_ready = false;               ///< as many ready copies as wanted
 
-  /// The copies that are wanted.
+  /// Number of wanted copies.
   uint64_t copies() const {
     uint64_t n = 0;
     for (auto* x : parts)
@@ -47,7 +47,7 @@ struct layout {
     return n;
   }
 
-  /// What parts become at most: a whole replica each.
+  /// Limit of whole replicas: one per wanted part.
   uint64_t most_wholes() const {
     uint64_t n = 0;
     for (auto* x : parts)
@@ -55,8 +55,7 @@ struct layout {
     return n;
   }
 
-  /// The whole replica that is to take the place of a part; null when there is
-  /// none.
+  /// Returns the whole replica that replaces a part; null when there is none.
   const placed_replica* completing(const placed_replica& part) const {
     auto i = std::find_if(wholes.begin(), wholes.end(), [&](auto& r) {
       return r.status->what.extends_replica == part.status->what.replica;
@@ -64,7 +63,7 @@ struct layout {
     return i == wholes.end() ? nullptr : &*i;
   }
 
-  /// One on a device; null when there is none.
+  /// Returns a whole replica on a device; null when there is none.
   const placed_replica* whole_on(const device_capacity& all,
                                  size_t place) const {
     auto i = std::find_if(wholes.begin(), wholes.end(),
@@ -72,7 +71,7 @@ struct layout {
     return i == wholes.end() ? nullptr : &*i;
   }
 
-  /// Whole replicas beyond the copies that are wanted.
+  /// Whole replicas beyond the wanted copies.
   std::vector<placed_replica> spare() const {
     std::vector<placed_replica> out;
     auto needed = copies();

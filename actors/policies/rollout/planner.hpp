@@ -13,7 +13,7 @@
 namespace millrace {
 
 /// Makes one plan; see reconcile.hpp. reconcile.cpp compares wanted groups with
-/// running replicas. placing.cpp asks the policy for devices and makes room.
+/// running replicas. placing.cpp gets devices from the policy and makes room.
 /// replacement.cpp replaces replicas of an old version or setting.
 /// completion.cpp turns parts into whole replicas.
 class rollout_planner {
@@ -31,7 +31,7 @@ private:
   void note_stuck(const std::string& model);
 
   /// Sorts the running replicas of a model into its groups.
-  void survey(const wanted_groups& x);
+  void survey(const wanted_groups& wanted);
 
   /// Evicts surplus replicas of each part, and notes the missing ones. Ready
   /// whole replicas reduce the number of wanted parts.
@@ -80,11 +80,11 @@ private:
 
   /// Rollout of a model, as far as no room is missing: evicts old replicas that
   /// are not needed to serve, and limits new replicas to the surge.
-  void replace_by_turns(const wanted_groups& x);
+  void replace_by_turns(const wanted_groups& wanted);
 
   /// When new replicas have no room beside old ones: evicts as many old
   /// replicas as `rollout.unavailable` allows, never below `least`.
-  void end_for_room(const wanted_groups& x);
+  void end_for_room(const wanted_groups& wanted);
 
   static std::string devices_of(const std::vector<placed_replica>& xs);
 
@@ -103,7 +103,7 @@ private:
                      const std::vector<placed_replica>& all, uint64_t count);
 
   /// Whether a replica of other layers of the model is on the same device.
-  bool is_beside_another_part(const placed_replica& x) const;
+  bool is_beside_another_part(const placed_replica& replica) const;
 
   /// The replica to evict first. In this order: the node with most replicas of
   /// the group, a device with another part of the model, the newest.
@@ -117,7 +117,7 @@ private:
   /// or group than wanted.
   void adjust(const layout& all);
 
-  static group_tag tag_of(const model_state& model, const replica_group& x);
+  static group_tag tag_of(const model_state& model, const replica_group& group);
 
   void deploy(const replica_spec& what, const device_room& to,
               const std::string& extends_replica = {});
@@ -170,7 +170,7 @@ private:
   const cluster_snapshot& snapshot_;
   const std::vector<wanted_groups>& wanted_;
   device_capacity& capacity_;
-  capacity_reservation booked_{capacity_}; ///< undone once the plan is made
+  capacity_reservation booked_{capacity_}; ///< undone at the end of the plan
   group_map groups_{capacity_};
   std::map<std::string, std::vector<placed_replica>> there_; ///< by model
   /// Wanted replicas without a device yet.
@@ -179,7 +179,7 @@ private:
     placement_request request;
   };
   std::vector<missing> missing_;
-  std::set<std::string> no_room_; ///< models with a replica that found none
+  std::set<std::string> no_room_; ///< models with a refused replica
   replica_numbers numbers_;
   placement_plan plan_;
 };

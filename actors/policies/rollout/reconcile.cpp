@@ -6,7 +6,7 @@
 
 #include "actors/policies/place/filters.hpp"
 #include "actors/policies/rollout/availability.hpp"
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 
 namespace millrace {
 
@@ -37,7 +37,7 @@ rollout_planner::rollout_planner(const cluster_view& view,
   for (auto& [name, node] : view.nodes)
     for (auto& r : node.replicas) {
       numbers_.add(r.what.replica);
-      numbers_.add(r.what.extends_replica); // its name stays taken
+      numbers_.add(r.what.extends_replica); // its name stays reserved
       if (is_there(r) && !node.draining)
         there_[r.what.model].push_back({&name, &r});
     }
@@ -77,30 +77,30 @@ void rollout_planner::note_stuck(const std::string& model) {
     plan_.stuck.insert(model);
 }
 
-void rollout_planner::survey(const wanted_groups& x) {
-  auto& model = *x.model;
+void rollout_planner::survey(const wanted_groups& wanted) {
+  auto& model = *wanted.model;
   auto& name = model.settings.model;
-  auto counts = std::any_of(x.groups.begin(), x.groups.end(),
+  auto counts = std::any_of(wanted.groups.begin(), wanted.groups.end(),
                             [](auto& g) { return g.count > 0; });
   if (counts || model.elastic
-      || (x.groups.empty() && model.settings.replicas > 0))
+      || (wanted.groups.empty() && model.settings.replicas > 0))
     plan_.serve.push_back(announcement_of(model));
-  if (!x.refused.empty()) {
+  if (!wanted.refused.empty()) {
     note_stuck(name);
-    plan_.notes[name] = x.refused;
+    plan_.notes[name] = wanted.refused;
   }
-  if (x.groups.empty() || !x.refused.empty())
+  if (wanted.groups.empty() || !wanted.refused.empty())
     return;
   if (model.version == 0 && (counts || model.elastic)) {
     note_stuck(name);
     plan_.notes[name] =
       why_nowhere(view_, model.settings)
       + (there_[name].empty() ? ""
-                              : "; what serves of it stays, but is not"
-                                " replaced when it is lost");
+                              : "; serving replicas stay, but are not"
+                                " replaced after a loss");
     return;
   }
-  groups_.add(x, there_[name]);
+  groups_.add(wanted, there_[name]);
   for (auto i : groups_.by_model[name])
     for (auto& all = groups_.layouts[i]; all.wholes.size() > all.most_wholes();)
       evict(take_surplus(all.wholes));
@@ -159,7 +159,7 @@ void rollout_planner::use_emptier_device(const layout& all) {
   std::map<size_t, std::vector<size_t>> parts_on; // by device
   for (size_t k = 0; k < all.parts.size(); ++k) {
     if (all.there[k].size() != all.parts[k]->count)
-      return; // a replica is on its way already
+      return; // a replica is starting
     for (auto& r : all.there[k])
       if (auto at = capacity_.of(r); at != capacity_.size())
         parts_on[at].push_back(k);
@@ -185,13 +185,14 @@ bool rollout_planner::may_go(const placed_replica& r,
   return !is_ready(r) || count_ready(all) > count;
 }
 
-bool rollout_planner::is_beside_another_part(const placed_replica& x) const {
-  auto all = there_.find(x.status->what.model);
+bool rollout_planner::is_beside_another_part(
+  const placed_replica& replica) const {
+  auto all = there_.find(replica.status->what.model);
   return all != there_.end()
          && std::any_of(all->second.begin(), all->second.end(), [&](auto& y) {
-              return *y.node == *x.node
-                     && y.status->what.device == x.status->what.device
-                     && y.status->what.layers != x.status->what.layers;
+              return *y.node == *replica.node
+                     && y.status->what.device == replica.status->what.device
+                     && y.status->what.layers != replica.status->what.layers;
             });
 }
 
@@ -238,9 +239,9 @@ void rollout_planner::adjust(const layout& all) {
 }
 
 group_tag rollout_planner::tag_of(const model_state& model,
-                                  const replica_group& x) {
-  return {x.id,     model.scope, x.cut,   x.stage,   x.extends,
-          x.device, x.count,     x.least, x.priority};
+                                  const replica_group& group) {
+  return {group.id,     model.scope, group.cut,   group.stage,   group.extends,
+          group.device, group.count, group.least, group.priority};
 }
 
 void rollout_planner::deploy(const replica_spec& what, const device_room& to,

@@ -13,12 +13,12 @@ namespace millrace {
 /// The wanted groups of one registered model.
 struct wanted_groups {
   std::shared_ptr<const model_state> model;
-  std::vector<replica_group> groups; ///< none: its scope has not decided yet
-  std::string refused;               ///< why it has no plan; what runs stays
+  std::vector<replica_group> groups; ///< empty: its scope has not decided yet
+  std::string refused; ///< why it has no plan; running replicas stay
   rollout_settings rollout{};
 };
 
-/// Orders, and the reasons for models that cannot have all replicas.
+/// Orders, and the reasons why models lack replicas.
 struct placement_plan {
   std::vector<assignment> deploy;
   struct eviction {
@@ -39,7 +39,7 @@ struct placement_plan {
   };
   std::vector<adjustment> adjust;
   std::vector<wanted_model> serve;          ///< models to announce to gateways
-  std::map<std::string, std::string> notes; ///< model -> why not all can be
+  std::map<std::string, std::string> notes; ///< by model: why it lacks replicas
   /// Models that want a replica, have none running or starting, and can start
   /// none even after all draining replicas have ended.
   std::set<std::string> stuck;
@@ -50,19 +50,18 @@ struct placement_plan {
 /// - A replica that matches its group stays.
 /// - The policy chooses a device for each missing replica.
 /// - A surplus replica ends; the node with most replicas of the group loses one
-///   first. Replicas of models that are not wanted end too.
-/// - A replica of another version, share or device, or one that is loaded for
-///   fewer rows than a batch of its group has, ends after its replacement is
-///   ready, as `rollout` allows.
+///   first. Replicas of unwanted models end too.
+/// - A replica of another version, share or device, or loaded for fewer rows
+///   than a batch of its group, ends after its replacement is ready, as
+///   `rollout` allows.
 /// - A replica with other tunables, serving policy, tenants or group is
 ///   adjusted.
-/// - A group with all replicas on one node is spread when another node joins,
-///   where the policy spreads.
+/// - If the policy spreads, a group with all replicas on one node is spread
+///   when another node joins.
 /// - Two parts of a model do not stay on one device while a device without a
 ///   part of the model has fewer replicas.
 /// - A group that extends a cut gets a whole replica on each device with a
-/// ready
-///   part. The parts end once as many whole replicas as wanted copies are
+///   ready part. The parts end once as many whole replicas as wanted copies are
 ///   ready.
 /// - A draining node gets no replica, and its replicas do not count.
 placement_plan reconcile(const cluster_view& view,
@@ -76,21 +75,21 @@ struct capacity_keeper {
   std::set<std::string> changed; ///< nodes, since the last plan
 };
 
-/// The same with a capacity index of this view that takes the changes over.
+/// The same, with a capacity index of this view that is updated by the changes.
 placement_plan reconcile(const cluster_view& view,
                          const std::vector<wanted_groups>& wanted,
                          const placement_policy& policy,
                          const cluster_snapshot& snapshot,
                          capacity_keeper& kept);
 
-/// How many copies of a model there are. One in parts is ready when all its
-/// parts are, and starts while one of them does. Whole ones that take the place
-/// of parts count beside these.
+/// Counts the copies of a model. A copy in parts is ready when all its parts
+/// are ready, and starts while a part starts. Whole replicas that replace parts
+/// count as further copies.
 struct copy_count {
   uint64_t wanted = 0;
   uint64_t ready = 0;
   uint64_t starting = 0;
 };
-copy_count count_copies(const cluster_view& view, const wanted_groups& x);
+copy_count count_copies(const cluster_view& view, const wanted_groups& groups);
 
 } // namespace millrace

@@ -43,37 +43,37 @@ void rollout_planner::end_down_to(uint64_t keep, copies_of& is,
     evict(take_surplus(wrong));
 }
 
-void rollout_planner::replace_by_turns(const wanted_groups& x) {
-  auto& model = x.model->settings.model;
+void rollout_planner::replace_by_turns(const wanted_groups& wanted) {
+  auto& model = wanted.model->settings.model;
   auto& layouts = groups_.by_model[model];
   auto& wrong = groups_.wrong[model];
   if (wrong.empty() || !is_replaced_by_turns(layouts))
     return;
   auto is = count(layouts, wrong);
   end_down_to(is.wanted, is, wrong);
-  auto most = is.wanted + x.rollout.surge;
+  auto most = is.wanted + wanted.rollout.surge;
   auto left = most - std::min(most, is.there);
   for (auto& y : missing_) {
-    if (y.what.model != x.model.get())
+    if (y.what.model != wanted.model.get())
       continue;
     y.request.missing = std::min(y.request.missing, left);
     left -= y.request.missing;
   }
 }
 
-void rollout_planner::end_for_room(const wanted_groups& x) {
-  auto& model = x.model->settings.model;
+void rollout_planner::end_for_room(const wanted_groups& wanted) {
+  auto& model = wanted.model->settings.model;
   auto& layouts = groups_.by_model[model];
   auto& wrong = groups_.wrong[model];
   if (wrong.empty() || !no_room_.contains(model)
       || !is_replaced_by_turns(layouts))
     return;
-  if (x.rollout.unavailable == 0)
+  if (wanted.rollout.unavailable == 0)
     plan_.notes[model] += " beside the replicas that it replaces, on "
                           + devices_of(wrong)
                           + "; rollout.unavailable of its scope is 0";
   auto is = count(layouts, wrong);
-  auto fewer = is.wanted - std::min(is.wanted, x.rollout.unavailable);
+  auto fewer = is.wanted - std::min(is.wanted, wanted.rollout.unavailable);
   end_down_to(std::max(is.least, fewer), is, wrong);
 }
 

@@ -12,7 +12,8 @@ namespace millrace {
 namespace {
 
 /// Requests a second: a quantile of the counts of the last seconds, or their
-/// mean. Nearest rank, so that 0.99 of fewer than 100 is the largest.
+/// mean. Nearest rank: the 0.99 quantile of fewer than 100 values is the
+/// largest.
 double rate_of(const std::vector<double>& seconds, size_t window,
                double quantile) {
   if (quantile == 0 || seconds.empty())
@@ -46,7 +47,7 @@ wanted_count arrival_rate_scaling::wanted(const model_state& model,
     return {1, text + ", of a cost that is not known yet"};
   text += " of " + format_seconds(service) + " each" + origin + ", target "
           + format_number(options_.target) + " busy";
-  // Eq. 4.12 with its middle row kept: lambda, mu and both rho in replicas.
+  // Eq. 4.12 with its middle row: lambda, mu and both rho are in replicas.
   auto needed = rate * service / options_.target;
   auto there = static_cast<double>(now_there);
   auto keeps =

@@ -32,11 +32,11 @@ struct arrival_rate_options {
 };
 
 /// Policy `arrival_rate`: as many replicas as serve the rate of arrivals,
-/// whatever there is now. That of Atoll as Flashpoint has it (section 8.1:
-/// p99 of the arrival rate times the mean execution time); the target is ours,
-/// 1 in the thesis. While no request has been executed yet and `capacity` is
-/// not given, the cost book counts, with the slowest kind of device that it
-/// knows; without an entry there one replica is taken to serve any rate.
+/// whatever the present number. Atoll's policy in the version of Flashpoint
+/// (section 8.1: p99 of the arrival rate times the mean execution time); the
+/// thesis has no target (that is, 1). Before the first executed request, and
+/// without `capacity`, the time comes from the cost book, for its slowest kind
+/// of device. Without an entry there, one replica serves any rate.
 class arrival_rate_scaling : public count_policy_with<arrival_rate_options> {
 public:
   using count_policy_with::count_policy_with;

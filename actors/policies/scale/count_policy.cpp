@@ -6,14 +6,14 @@
 #include <numeric>
 
 #include "actors/policies/parts/growing_groups.hpp"
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// One model's entries in a memory.
+/// The entries of one model in a memory.
 class entries {
 public:
   entries(policy_memory& memory, const std::string& model)
@@ -24,7 +24,8 @@ public:
   double& operator[](const char* name) { return values_[prefix_ + name]; }
   void erase(const char* name) { values_.erase(prefix_ + name); }
 
-  /// For how many seconds it has been so, which begins now if it has not yet.
+  /// Returns for how many seconds the condition has held; the time starts now
+  /// if the condition did not hold before.
   double since(const char* name, bool holds, double now) {
     if (!holds)
       return erase(name), 0;
@@ -54,7 +55,7 @@ double mean_rate(const std::vector<double>& seconds, size_t n) {
                     / static_cast<double>(n);
 }
 
-/// Whether every gateway has reported that no request came for long enough.
+/// Whether all gateways have reported no request for the idle time.
 bool count_policy::is_idle(const model_load& load,
                            const cluster_snapshot& in) const {
   return load.waiting == 0 && !load.pressure && in.covered >= pace_.idle
@@ -62,7 +63,7 @@ bool count_policy::is_idle(const model_load& load,
              || in.counted - load.last_arrival >= pace_.idle);
 }
 
-/// The condition that still holds a change back, for the reason text.
+/// Returns the condition that still delays a change, for the reason text.
 std::string count_policy::what_holds(double wanted_for, microseconds delay,
                                      bool covered) const {
   if (!covered)
@@ -79,7 +80,7 @@ uint64_t count_policy::decide(const model_state& model, const model_load& load,
   entries known{memory, model.settings.model};
   auto before = known.has("count") ? static_cast<uint64_t>(known["count"])
                                    : count_there(model, load);
-  // A new controller learns of the replicas that run node by node.
+  // A new controller discovers the running replicas node by node.
   if (in.covered < pace_.window)
     before = std::max(before, count_there(model, load));
   auto found = wanted(model, load, in, before);
@@ -106,8 +107,8 @@ uint64_t count_policy::decide(const model_state& model, const model_load& load,
     return !known.has("changed") || known["direction"] == direction
            || at - known["changed"] >= to_seconds(pace_.cooldown);
   };
-  // What nothing serves is served at once; what low figures say counts only
-  // where every gateway has reported for as long as the policy looks back.
+  // A model without replicas gets one at once. A lower count is accepted only
+  // when every gateway has reported for the whole window of the policy.
   auto rises =
     limited > count
     && (count == 0 || (up >= to_seconds(pace_.up_after) && may_turn(1)));

@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-/// Delays and limits that every policy has that follows the load; as Ray
-/// Serve's AutoscalingContext, one wrapper around all of them.
+/// Delays and limits of every policy that follows the load: one wrapper around
+/// all such policies, as Ray Serve's AutoscalingContext.
 struct pace_options {
   microseconds up_after{1'000'000};
   microseconds down_after{0};
@@ -23,34 +23,35 @@ struct pace_options {
                   cuts, plan)
   static constexpr auto notes() {
     return std::array{
-      note{"more replicas are started once more have been wanted for so long",
-           0, 3600},
-      note{"replicas end once fewer have been wanted for so long", 0, 86'400},
+      note{"time for which more replicas must be wanted before they start", 0,
+           3600},
+      note{"time for which fewer replicas must be wanted before some end", 0,
+           86'400},
       note{"from a change in one direction to a change in the other", 0,
            86'400},
       note{"the time that the policy looks back; whole seconds, at most 60", 1,
            60},
-      note{"with min 0: the last replica ends when every gateway has reported"
-           " that no request came for so long",
+      note{"with min 0: time without a request, as reported by every gateway,"
+           " after which the last replica ends",
            0, 1e6},
       note{about_cut_rule},
       note{"partition plans"}};
   }
 };
 
-/// What a policy found for one model.
+/// The result of a policy for one model.
 struct wanted_count {
   double replicas = 0; ///< before limits; rounded up
   std::string reason;
 };
 
-/// The mean of the first `n` of some figures; 0 of none.
+/// The mean of the first `n` values; 0 for none.
 double mean_rate(const std::vector<double>& seconds, size_t n);
 
 /// Base of the policies that propose the configured groups of each model with
-/// another count: a function of the load of that model alone, within its `min`
-/// and `max`, at the pace of the options. With `scaling.parts: auto` the groups
-/// are those of parts/growing_groups.hpp, and the count is of devices.
+/// another count. The count is a function of the load of that model, within its
+/// `min` and `max`, with the delays of the options. With `scaling.parts: auto`
+/// the groups come from parts/growing_groups.hpp, and the count is in devices.
 ///
 /// Remembers, by model: `count` (the last proposal), `up_since` and
 /// `down_since` (seconds), `changed`, `direction`; and `due` for the scope.
@@ -64,8 +65,7 @@ public:
                    random_stream& random, timestamp now) const final;
 
 protected:
-  /// How many replicas the load asks for; `now_there` are there or on their
-  /// way.
+  /// Number of replicas that the load needs; `now_there` replicas run or start.
   virtual wanted_count wanted(const model_state& model, const model_load& load,
                               const cluster_snapshot& in,
                               uint64_t now_there) const = 0;
@@ -92,7 +92,7 @@ private:
   mutable start_planners planners_;
 };
 
-/// A count policy with options of its own, among them `pace`.
+/// A count policy with its own options, which include `pace`.
 template <class Options>
 class count_policy_with : public count_policy {
 public:

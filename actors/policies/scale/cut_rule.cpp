@@ -16,8 +16,8 @@ std::string key_of_cut(const std::string& model, size_t i) {
   return model + "/cut " + std::to_string(i);
 }
 
-/// The cuts in a memory; none unless their number fits the parts, and they are
-/// cuts of `layers` layers.
+/// The remembered cuts; empty unless their number fits the parts and they are
+/// valid for `layers` layers.
 std::vector<uint64_t> remembered(const policy_memory& memory,
                                  const std::string& model, uint64_t parts,
                                  uint64_t layers) {
@@ -36,17 +36,17 @@ std::vector<uint64_t> remembered(const policy_memory& memory,
 
 } // namespace
 
-model_state cut_by(cut_rule rule, const model_state& x,
+model_state cut_by(cut_rule rule, const model_state& model,
                    const cluster_snapshot& in, policy_memory& memory) {
-  auto out = x;
-  auto layers = x.bundle.layer_bytes.size();
-  auto parts = x.settings.parts;
-  if (rule == cut_rule::bytes || !x.settings.cuts.empty() || parts < 2
-      || x.version == 0 || parts > layers)
+  auto out = model;
+  auto layers = model.bundle.layer_bytes.size();
+  auto parts = model.settings.parts;
+  if (rule == cut_rule::bytes || !model.settings.cuts.empty() || parts < 2
+      || model.version == 0 || parts > layers)
     return out;
-  auto& name = x.settings.model;
+  auto& name = model.settings.model;
   auto cuts = remembered(memory, name, parts, layers);
-  if (auto seconds = layer_seconds(in.costs.get(), x)) {
+  if (auto seconds = layer_seconds(in.costs.get(), model)) {
     std::vector<uint64_t> times;
     for (auto s : *seconds)
       times.push_back(static_cast<uint64_t>(std::llround(1e9 * s)));

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-/// Where a model with `parts` and without `cuts` is cut.
+/// The rule for cuts of a model with `parts` and without `cuts`.
 enum class cut_rule : uint8_t {
   bytes, ///< parts have equally many bytes of parameters
   time   ///< parts take equally long, by the profile of the model's layers
@@ -22,13 +22,13 @@ constexpr auto about_cut_rule =
   " many bytes; time, parts that take equally long, by the profile of its"
   " layers, and by bytes until that is known";
 
-/// The model with the cuts that the rule chooses, if it chooses any. With
-/// `time` the largest part takes as little as can be on the device that the
-/// settings name, else on the slowest one of the profile. The memory holds the
-/// cuts; they stay while the largest part takes at most 10 % longer than the
-/// best, so that a new measurement replaces no replica without need, and while
-/// no profile is known.
-model_state cut_by(cut_rule rule, const model_state& x,
+/// Returns the model with the cuts of the rule, if any. With `time` the slowest
+/// part takes as little time as possible on the device of the settings, else on
+/// the slowest device of the profile. The memory holds the cuts. They stay
+/// while the slowest part takes at most 10 % longer than the best cuts, so that
+/// a new measurement replaces no replica without need. They also stay without a
+/// profile.
+model_state cut_by(cut_rule rule, const model_state& model,
                    const cluster_snapshot& in, policy_memory& memory);
 
 } // namespace millrace

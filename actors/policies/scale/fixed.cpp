@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/policies/scale/fixed.hpp"
 
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 
 namespace millrace {
 

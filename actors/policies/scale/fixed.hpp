@@ -15,13 +15,13 @@ struct fixed_options {
 /// Policy `fixed`: the groups that the settings describe, whatever the load.
 class fixed_scaling : public scaling_policy {
 public:
-  fixed_scaling(std::string scope, const fixed_options& x)
+  fixed_scaling(std::string scope, const fixed_options& options)
     : scope_(std::move(scope)),
-      options_(x) {}
+      options_(options) {}
 
   proposal propose(const cluster_snapshot& snapshot, policy_memory& memory,
                    random_stream& random, timestamp now) const override;
-  /// With cuts by time profiles are looked at again once a second.
+  /// With cuts by time, profiles are checked once a second.
   timestamp next_due(const policy_memory&, timestamp now) const override {
     return options_.cuts == cut_rule::time ? now + 1s : far_future;
   }

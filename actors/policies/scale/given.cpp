@@ -5,7 +5,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "models/partition/cuts.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
@@ -132,7 +132,7 @@ std::string place_of(const given_item& x) {
   return x.device.empty() ? out : out + "@" + x.device;
 }
 
-/// Differs from the key of every other item.
+/// Unique among the items.
 std::string key_of(const given_item& x) {
   auto out = place_of(x);
   return x.number == 1 ? out : out + "#" + std::to_string(x.number);
@@ -153,12 +153,12 @@ void set_parameters(const given_item& x, replica_group& out) {
 
 } // namespace
 
-bool given_item::is_like(const given_item& x) const {
+bool given_item::is_like(const given_item& other) const {
   auto parameters = [](const given_item& y) {
     return std::tie(y.parts, y.cuts, y.device, y.share, y.batch, y.batch_max,
                     y.concurrency, y.threads, y.weight);
   };
-  return parameters(*this) == parameters(x);
+  return parameters(*this) == parameters(other);
 }
 
 result<std::vector<given_item>> parse_given(const std::string& text) {
@@ -184,15 +184,15 @@ result<std::vector<given_item>> parse_given(const std::string& text) {
 }
 
 result<std::shared_ptr<const scaling_policy>>
-given_scaling::make(const std::string& scope, const given_options& x) {
-  auto items = parse_given(x.groups);
+given_scaling::make(const std::string& scope, const given_options& options) {
+  auto items = parse_given(options.groups);
   if (!items)
     return items.failure();
-  auto devices = parse_shared(x.devices);
+  auto devices = parse_shared(options.devices);
   if (!devices)
     return devices.failure();
   return std::shared_ptr<const scaling_policy>{std::make_shared<given_scaling>(
-    scope, x.groups, std::move(*items), std::move(*devices))};
+    scope, options.groups, std::move(*items), std::move(*devices))};
 }
 
 proposal given_scaling::propose(const cluster_snapshot& snapshot,

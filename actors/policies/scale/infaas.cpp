@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/scale/count_policy.hpp"
 #include "actors/policies/scale/named_numbers.hpp"
 #include "actors/policies/scale/variant_plan.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "actors/policies/state/costs.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
@@ -20,11 +20,11 @@ namespace {
 struct device_supply {
   std::string kind;
   uint64_t lanes = 1;
-  uint64_t room = 0; ///< replicas that fit beside those that are there
+  uint64_t room = 0; ///< replicas that fit beside the present ones
 };
 
-/// Room by units alone: where replicas take none, the limits of the model and
-/// the placement decide.
+/// Room by units only. Without units, the limits of the model and the placement
+/// decide.
 device_supply supply_for(const cluster_snapshot& in,
                          const model_settings& settings) {
   constexpr uint64_t any = 10'000;
@@ -53,7 +53,8 @@ device_supply supply_for(const cluster_snapshot& in,
   return out;
 }
 
-/// Seconds to load a replica: by starts from any location, else by the profile.
+/// Seconds to load a replica: from starts with any source, else from the
+/// profile.
 double load_seconds(const cost_book* book, const cost_query& x) {
   for (auto* source : {"disk", "memory", "hosts", "stores"})
     if (auto found = start_seconds(book, x, source))
@@ -72,7 +73,7 @@ struct infaas_scaling::variant {
   uint64_t ready = 0;
   bool usable = false; ///< accurate enough, and its costs are known
 
-  /// Requests wait, and no replica is ready.
+  /// Whether requests wait and no replica is ready.
   bool is_awaited() const {
     return load.pressure || (load.waiting > 0 && ready == 0);
   }
@@ -90,7 +91,7 @@ struct infaas_scaling::decision_on {
   std::string key(const variant& v, const char* name) const {
     return v.group.model + "/" + name;
   }
-  /// The facts that `cheapest_addition` and the others take.
+  /// Input of `cheapest_addition` and the other plan functions.
   std::vector<variant_facts> facts() const {
     std::vector<variant_facts> out;
     for (auto& v : variants) {
@@ -105,26 +106,26 @@ struct infaas_scaling::decision_on {
 };
 
 result<std::shared_ptr<const scaling_policy>>
-infaas_scaling::make(const std::string& scope, const infaas_options& x) {
-  auto prices = parse_prices(x.prices);
+infaas_scaling::make(const std::string& scope, const infaas_options& options) {
+  auto prices = parse_prices(options.prices);
   if (!prices)
     return prices.failure();
   return std::shared_ptr<const scaling_policy>{
-    std::make_shared<infaas_scaling>(scope, x, std::move(*prices))};
+    std::make_shared<infaas_scaling>(scope, options, std::move(*prices))};
 }
 
-/// Times by the profile alone, which contention does not change; without a
-/// profile by the averages.
-void infaas_scaling::find_costs(variant& v, const decision_on& x) const {
+/// Sets times from the profile, which contention does not change; without a
+/// profile from the averages.
+void infaas_scaling::find_costs(variant& v, const decision_on& decision) const {
   auto& settings = v.model.settings;
-  auto supply = supply_for(x.in, settings);
+  auto supply = supply_for(decision.in, settings);
   auto max = settings.scaling.max;
   v.facts.room = std::min(supply.room, max - std::min(max, v.facts.count));
   cost_query query{&v.model.bundle, v.group.layers, supply.kind, settings.share,
                    settings.threads};
   auto batch =
     static_cast<double>(std::max<uint64_t>(1, settings.policy.batch));
-  auto* book = x.in.costs.get();
+  auto* book = decision.in.costs.get();
   std::optional<cost_value> time;
   if (book != nullptr) {
     cost_book profiles{book->version, book->profiles, {}};
@@ -149,7 +150,7 @@ void infaas_scaling::find_costs(variant& v, const decision_on& x) const {
   v.usage.profiled = time->value;
   for (auto& stage : v.load.stages)
     if (stage.batches > 0) {
-      constexpr double seconds = 2; // that stage_load counts batches over
+      constexpr double seconds = 2; // window of stage_load
       v.usage.served =
         stage.batch * static_cast<double>(stage.batches) / seconds;
       v.usage.latency = stage.run;
@@ -158,11 +159,12 @@ void infaas_scaling::find_costs(variant& v, const decision_on& x) const {
 }
 
 result<infaas_scaling::variant>
-infaas_scaling::observe(const model_state& model, const decision_on& x) const {
+infaas_scaling::observe(const model_state& model,
+                        const decision_on& decision) const {
   static const model_load nothing;
   auto& settings = model.settings;
-  auto load = x.in.loads.find(settings.model);
-  variant out{model, load == x.in.loads.end() ? nothing : *load->second};
+  auto load = decision.in.loads.find(settings.model);
+  variant out{model, load == decision.in.loads.end() ? nothing : *load->second};
   auto groups = configured_groups(model);
   if (!groups)
     return groups.failure();
@@ -171,7 +173,7 @@ infaas_scaling::observe(const model_state& model, const decision_on& x) const {
                  "parts: policy infaas scales whole replicas (expected 1)",
                  {}};
   out.group = std::move(groups->front());
-  auto kind = supply_for(x.in, settings).kind;
+  auto kind = supply_for(decision.in, settings).kind;
   if (!prices_.contains(kind))
     return error{ec::bad_request,
                  "prices: expected the price of device kind " + shown(kind)
@@ -184,114 +186,119 @@ infaas_scaling::observe(const model_state& model, const decision_on& x) const {
       out.ready += g.ready;
       there += g.ready + g.starting;
     }
-  auto remembered = x.memory.values.find(x.key(out, "count"));
-  auto count = remembered == x.memory.values.end()
+  auto remembered = decision.memory.values.find(decision.key(out, "count"));
+  auto count = remembered == decision.memory.values.end()
                  ? there
                  : static_cast<uint64_t>(remembered->second);
-  // A new controller learns of the replicas that run node by node.
-  if (x.in.covered < options_.window)
+  // A new controller discovers the running replicas node by node.
+  if (decision.in.covered < options_.window)
     count = std::max(count, there);
   auto& limits = settings.scaling;
   if (model.elastic)
     out.facts.count = std::clamp(count, limits.min, limits.max);
   if (model.elastic && model.version != 0)
-    find_costs(out, x);
+    find_costs(out, decision);
   return out;
 }
 
-/// Starts what the load needs. False: the capacity is enough, or nothing fits.
-bool infaas_scaling::add(decision_on& x) const {
-  auto facts = x.facts();
+/// Adds the instances that the load needs. Returns false when the capacity is
+/// enough, or no instance fits.
+bool infaas_scaling::add(decision_on& decision) const {
+  auto facts = decision.facts();
   for (size_t i = 0; i < facts.size(); ++i)
-    if (state_of(x.variants[i].usage, 1 / options_.slack, options_.excess)
+    if (state_of(decision.variants[i].usage, 1 / options_.slack,
+                 options_.excess)
         == variant_state::interfered)
-      facts[i].saturation *=
-        x.variants[i].usage.profiled / x.variants[i].usage.latency;
+      facts[i].saturation *= decision.variants[i].usage.profiled
+                             / decision.variants[i].usage.latency;
   std::optional<variant_plan> plan;
   if (options_.plan == variant_planning::exact
-      && x.goal.rate > capacity_of(facts)) {
+      && decision.goal.rate > capacity_of(facts)) {
     auto limited = facts;
-    for (auto& y : limited) // what runs stays until scaling down
+    for (auto& y : limited) // running instances stay until scaling down
       if (!options_.switches && y.count == 0)
         y.room = 0;
-    plan = cheapest_plan(limited, x.goal);
+    plan = cheapest_plan(limited, decision.goal);
   }
   if (!plan)
-    plan = cheapest_addition(facts, x.goal, options_.switches);
+    plan = cheapest_addition(facts, decision.goal, options_.switches);
   if (!plan)
     return false;
   for (size_t i = 0; i < facts.size(); ++i)
     if (auto n = plan->change[i]; n > 0) {
-      auto& v = x.variants[i];
+      auto& v = decision.variants[i];
       v.facts.count += static_cast<uint64_t>(n);
       v.facts.room -= static_cast<uint64_t>(n);
-      x.reason += "; adds " + std::to_string(n) + " of " + v.group.model
-                  + " at cost " + format_number(plan->cost);
+      decision.reason += "; adds " + std::to_string(n) + " of " + v.group.model
+                         + " at cost " + format_number(plan->cost);
     }
   return true;
 }
 
-/// Requests wait for a variant that has no replica: they asked for an accuracy,
-/// or for the variant by its name.
-void infaas_scaling::start_awaited(decision_on& x) const {
-  for (auto& v : x.variants)
+/// Starts a replica of each variant with waiting requests and no replica. The
+/// requests need its accuracy, or name the variant.
+void infaas_scaling::start_awaited(decision_on& decision) const {
+  for (auto& v : decision.variants)
     if (v.facts.count == 0 && v.facts.room > 0 && v.is_awaited()) {
       ++v.facts.count;
       --v.facts.room;
-      x.reason += "; requests wait for " + v.group.model;
+      decision.reason += "; requests wait for " + v.group.model;
     }
 }
 
-void infaas_scaling::reduce(decision_on& x) const {
+void infaas_scaling::reduce(decision_on& decision) const {
   std::map<std::string, bool> feasible;
-  auto all = cheaper_plans(x.facts(), x.goal, options_.switches);
+  auto all = cheaper_plans(decision.facts(), decision.goal, options_.switches);
   std::erase_if(all, [&](auto& y) {
-    auto& v = x.variants[y.from];
+    auto& v = decision.variants[y.from];
     auto least =
       std::max<uint64_t>(v.model.settings.scaling.min, v.is_awaited() ? 1 : 0);
     return v.facts.count <= least || (y.to && least > 0);
   });
   for (auto& y : all)
-    feasible[x.variants[y.from].group.model] = true;
-  for (auto& v : x.variants) {
-    auto key = x.key(v, "cheaper_since");
+    feasible[decision.variants[y.from].group.model] = true;
+  for (auto& v : decision.variants) {
+    auto key = decision.key(v, "cheaper_since");
     if (!feasible[v.group.model])
-      x.memory.values.erase(key);
+      decision.memory.values.erase(key);
     else
-      x.memory.values.try_emplace(key, x.now);
+      decision.memory.values.try_emplace(key, decision.now);
   }
-  if (all.empty() || x.in.covered < options_.window)
+  if (all.empty() || decision.in.covered < options_.window)
     return;
   auto& best = all.front();
-  auto& from = x.variants[best.from];
+  auto& from = decision.variants[best.from];
   auto wait = std::max(to_seconds(options_.wait), from.facts.load);
-  if (x.now - x.memory.values.at(x.key(from, "cheaper_since")) < wait)
+  if (decision.now
+        - decision.memory.values.at(decision.key(from, "cheaper_since"))
+      < wait)
     return;
   if (best.to) {
-    auto& to = x.variants[*best.to];
+    auto& to = decision.variants[*best.to];
     to.facts.count += best.added;
-    x.reason += "; " + to.group.model + " in place of " + from.group.model;
-    return; // which ends once the others are ready
+    decision.reason +=
+      "; " + to.group.model + " in place of " + from.group.model;
+    return; // `from` ends once the others are ready
   }
   double ready = 0;
-  for (auto& v : x.variants)
+  for (auto& v : decision.variants)
     ready += v.facts.saturation
              * static_cast<double>(std::min(v.ready, v.facts.count));
   if (from.ready >= from.facts.count)
     ready -= from.facts.saturation;
-  if (ready < x.goal.rate)
+  if (ready < decision.goal.rate)
     return;
   --from.facts.count;
-  x.reason += "; one of " + from.group.model + " less";
+  decision.reason += "; one of " + from.group.model + " less";
 }
 
-void infaas_scaling::decide(decision_on& x) const {
+void infaas_scaling::decide(decision_on& decision) const {
   auto seconds = static_cast<size_t>(to_seconds(options_.window));
   auto slo = to_seconds(options_.slo);
   auto load = 0.0;
   auto wanted = false;
-  for (auto& v : x.variants) {
-    x.arrivals += mean_rate(v.load.seconds, seconds);
+  for (auto& v : decision.variants) {
+    decision.arrivals += mean_rate(v.load.seconds, seconds);
     if (options_.drain > 0us)
       load += static_cast<double>(v.load.waiting) / to_seconds(options_.drain);
     wanted |= v.load.pressure || v.load.waiting > 0;
@@ -300,32 +307,35 @@ void infaas_scaling::decide(decision_on& x) const {
       slo = slo > 0 ? std::min(slo, its) : its;
   }
   constexpr double least = 1e-6;
-  load += x.arrivals;
-  x.goal = {options_.slack * std::max(load, wanted ? least : 0), slo,
-            options_.lambda};
-  x.reason = format_number(std::round(x.arrivals * 10) / 10) + " requests/s";
-  for (auto& v : x.variants)
-    x.reason += ", " + v.group.model + " "
-                + std::string{to_string(
-                  state_of(v.usage, 1 / options_.slack, options_.excess))};
-  if (!add(x)) {
-    reduce(x);
-    start_awaited(x);
+  load += decision.arrivals;
+  decision.goal = {options_.slack * std::max(load, wanted ? least : 0), slo,
+                   options_.lambda};
+  decision.reason =
+    format_number(std::round(decision.arrivals * 10) / 10) + " requests/s";
+  for (auto& v : decision.variants)
+    decision.reason +=
+      ", " + v.group.model + " "
+      + std::string{
+        to_string(state_of(v.usage, 1 / options_.slack, options_.excess))};
+  if (!add(decision)) {
+    reduce(decision);
+    start_awaited(decision);
   } else {
-    for (auto& v : x.variants)
-      x.memory.values.erase(x.key(v, "cheaper_since"));
+    for (auto& v : decision.variants)
+      decision.memory.values.erase(decision.key(v, "cheaper_since"));
   }
 }
 
-void infaas_scaling::write(decision_on& x, proposal& out) const {
-  for (auto& v : x.variants) {
+void infaas_scaling::write(decision_on& decision, proposal& out) const {
+  for (auto& v : decision.variants) {
     auto& limits = v.model.settings.scaling;
     auto count =
       v.model.elastic ? std::clamp(v.facts.count, limits.min, limits.max) : 0;
-    x.memory.values[x.key(v, "count")] = static_cast<double>(count);
+    decision.memory.values[decision.key(v, "count")] =
+      static_cast<double>(count);
     v.group.count = count;
     v.group.least = std::min(count, limits.min);
-    out.reasons[v.group.model] = x.reason;
+    out.reasons[v.group.model] = decision.reason;
     out.variants[v.group.model] = {
       state_of(v.usage, 1 / options_.slack, options_.excess),
       v.facts.cost,

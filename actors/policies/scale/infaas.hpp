@@ -62,34 +62,37 @@ struct infaas_options {
   }
 };
 
-/// Policy `infaas`: which variants of an application have how many replicas
-/// (INFaaS, sections 3.2 and 4.2). For a scope `application/NAME`: every model
-/// of the scope is a variant, with the device kind of its settings. When the
-/// capacity falls below `slack` times the load, the cheaper of more replicas of
-/// the running variant and replicas of a faster variant is started. When less
-/// capacity or a cheaper variant would do, and has done for the loading time of
-/// the present variant, the replicas of the present variant end.
+/// Policy `infaas`: the numbers of replicas of the variants of an application
+/// (INFaaS, sections 3.2 and 4.2). In a scope `application/NAME` every model is
+/// a variant, with the device kind of its settings. When the capacity falls
+/// below `slack` times the load, the policy adds replicas of the running
+/// variant or of a faster variant, whichever is cheaper. When less capacity or
+/// a cheaper variant has sufficed for the loading time of the present variant,
+/// replicas of the present variant end.
 ///
-/// The paper leaves open, and this decides: one plan for the application, not
-/// one per worker; the load is the arrivals of all variants; a replica that was
-/// replaced stays until its successors are ready; the last replica stays; the
-/// saturation throughput of a variant is (batches at once) x (rows of a batch)
-/// / (time of a batch), by the profile; an interfered variant counts with its
-/// observed time; a variant with waiting requests and without a replica gets
-/// one.
+/// Decided here, because the paper leaves it open:
+///
+/// - One plan covers the application, instead of one plan per worker.
+/// - The load is the arrivals of all variants.
+/// - A replaced replica stays until its successors are ready.
+/// - The last replica stays.
+/// - The saturation throughput of a variant is (batches at once) x (rows of a
+///   batch) / (time of a batch), by the profile.
+/// - An interfered variant counts with its observed time.
+/// - A variant with waiting requests and without a replica gets one replica.
 ///
 /// `min` and `max` of each model hold. Models in parts are refused, as are
 /// devices without a price.
 ///
 /// Remembers, by model: `count`, and `cheaper_since` (seconds, while a cheaper
-/// plan without the variant would do); and `due`.
+/// plan without the variant suffices); and `due`.
 class infaas_scaling : public periodic_policy {
 public:
   using price_map = std::map<std::string, double>; ///< by device kind
 
   /// Errors: bad_request with the price.
   static result<std::shared_ptr<const scaling_policy>>
-  make(const std::string& scope, const infaas_options& x);
+  make(const std::string& scope, const infaas_options& options);
 
   infaas_scaling(std::string scope, infaas_options options, price_map prices)
     : periodic_policy(std::move(scope)),
@@ -103,13 +106,14 @@ private:
   struct variant;
   struct decision_on;
 
-  result<variant> observe(const model_state& model, const decision_on& x) const;
-  void find_costs(variant& v, const decision_on& x) const;
-  void decide(decision_on& x) const;
-  bool add(decision_on& x) const;
-  void start_awaited(decision_on& x) const;
-  void reduce(decision_on& x) const;
-  void write(decision_on& x, proposal& out) const;
+  result<variant> observe(const model_state& model,
+                          const decision_on& decision) const;
+  void find_costs(variant& v, const decision_on& decision) const;
+  void decide(decision_on& decision) const;
+  bool add(decision_on& decision) const;
+  void start_awaited(decision_on& decision) const;
+  void reduce(decision_on& decision) const;
+  void write(decision_on& decision, proposal& out) const;
 
   infaas_options options_;
   price_map prices_;

@@ -11,7 +11,7 @@ namespace millrace {
 
 namespace {
 
-/// A rate for a reason: one digit behind the point.
+/// A rate for a reason, with one decimal.
 std::string rate_text(double x) {
   return format_number(std::round(x * 10) / 10);
 }

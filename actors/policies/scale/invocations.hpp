@@ -23,12 +23,12 @@ struct invocations_options {
 };
 
 /// Policy `invocations`: as many replicas as keep the requests per replica at a
-/// target. That of SageMaker as Flashpoint re-implements it (table 3.16 of the
-/// digest: the metric is the mean of requests served per replica; desired =
-/// ceil(current * metric / target)). The thesis has no value for the target:
-/// the default is half of what one replica can serve, the safety factor 2 that
-/// the thesis cites. Without a target and without a known cost the policy keeps
-/// the present replicas.
+/// target. SageMaker's policy as re-implemented by Flashpoint (table 3.16 of
+/// the digest: the metric is the mean of requests served per replica; desired =
+/// ceil(current * metric / target)). The thesis gives no target. The default is
+/// half of the capacity of a replica, after the safety factor 2 that the thesis
+/// cites. Without a target and a known cost, the policy keeps the present
+/// replicas.
 class invocations_scaling : public count_policy_with<invocations_options> {
 public:
   using count_policy_with::count_policy_with;

@@ -5,20 +5,20 @@
 #include <cmath>
 #include <utility>
 
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// Parts that add up to a device may be a rounding error more.
+/// Tolerance of rounding errors when parts of a device are summed.
 constexpr double tolerance = 1e-6;
 
-/// After the start of a controller nodes may take this long to join. Before
-/// that their room is not known, and no machine comes or goes.
+/// Time for nodes to join after the start of a controller. Before that their
+/// room is unknown, and no machine is requested or released.
 constexpr microseconds settle = 3s;
 
-/// Entries of the memory; no model has such a name.
+/// Entries of the memory; no model can have these names.
 const std::string less_since = "//pool/less_since";
 const std::string needed_since = "//pool/needed_since";
 
@@ -33,7 +33,7 @@ bool may_use(const replica_group& x, const device_info& device) {
   return x.device.empty() || x.device == device.id || x.device == device.kind;
 }
 
-/// What replicas of models of other scopes leave of a device.
+/// The part of a device that models of other scopes leave free.
 double free_part(const cluster_snapshot& in, const node_state& node,
                  const device_info& device, const proposal& x,
                  uint64_t replicas) {
@@ -63,8 +63,8 @@ uint64_t machines_there(const cluster_snapshot& in, const std::string& pool) {
     }));
 }
 
-/// Holds a smaller number back until less was needed for long enough; then the
-/// most that was needed meanwhile counts.
+/// Delays a decrease until less was needed for `idle`; then the largest need of
+/// that time counts.
 uint64_t held_back(uint64_t needed, uint64_t there, microseconds idle,
                    policy_memory& memory, timestamp now) {
   auto& values = memory.values;
@@ -86,23 +86,23 @@ uint64_t held_back(uint64_t needed, uint64_t there, microseconds idle,
 
 } // namespace
 
-double device_part(const device_info& device, const replica_group& x,
+double device_part(const device_info& device, const replica_group& group,
                    uint64_t replicas, const cluster_snapshot& in) {
   double out = replicas > 0 ? 1 / static_cast<double>(replicas) : 0;
-  if (device.units > 0 && x.units > 0)
-    out = std::max(out, static_cast<double>(x.units)
+  if (device.units > 0 && group.units > 0)
+    out = std::max(out, static_cast<double>(group.units)
                           / static_cast<double>(device.units));
-  auto model = in.models.find(x.model);
+  auto model = in.models.find(group.model);
   if (device.memory.value > 0 && model != in.models.end())
     out = std::max(
-      out, static_cast<double>(bytes_of(model->second->bundle, x.layers))
+      out, static_cast<double>(bytes_of(model->second->bundle, group.layers))
              / static_cast<double>(device.memory.value));
-  out = std::max(out, x.share);
+  out = std::max(out, group.share);
   return out > 0 ? out : 1;
 }
 
 uint64_t machines_needed(const cluster_snapshot& in, const std::string& pool,
-                         const proposal& x) {
+                         const proposal& proposed) {
   auto found = in.pools.find(pool);
   if (found == in.pools.end() || found->second->devices.empty())
     return 0;
@@ -111,7 +111,7 @@ uint64_t machines_needed(const cluster_snapshot& in, const std::string& pool,
   auto& device = devices.front();
   double wanted = 0; // devices
   std::vector<const replica_group*> groups;
-  for (auto& g : x.groups)
+  for (auto& g : proposed.groups)
     if (g.count > 0 && may_use(g, device)) {
       wanted +=
         static_cast<double>(g.count) * device_part(device, g, replicas, in);
@@ -126,7 +126,7 @@ uint64_t machines_needed(const cluster_snapshot& in, const std::string& pool,
       if (std::any_of(groups.begin(), groups.end(), [&](auto* g) {
             return g->device.empty() || selects_device(g->device, name, d);
           }))
-        wanted -= free_part(in, *node, d, x, replicas);
+        wanted -= free_part(in, *node, d, proposed, replicas);
   }
   if (wanted <= tolerance)
     return 0;
@@ -152,7 +152,7 @@ proposal propose_with_machines(const scaling_policy& policy,
                                const cluster_snapshot& in,
                                policy_memory& memory, random_stream& random,
                                timestamp now) {
-  // A policy keeps no entries in the memory but its own.
+  // A policy finds only its own entries in the memory.
   policy_memory mine;
   for (auto& name : {less_since, needed_since})
     if (auto value = memory.values.extract(name); !value.empty())

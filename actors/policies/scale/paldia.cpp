@@ -5,8 +5,8 @@
 #include <cmath>
 #include <optional>
 
-#include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/scale/named_numbers.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "actors/policies/state/costs.hpp"
 #include "models/contention/law.hpp"
 #include "runtime/units.hpp"
@@ -15,11 +15,11 @@ namespace millrace {
 
 namespace {
 
-/// Used where a model has no SLO (PALDIA: 200 ms for every workload).
+/// Seconds, for a model without an SLO (PALDIA: 200 ms for every workload).
 constexpr double standard_slo = 0.2;
 
-/// Lanes of a kind of device, of a node or of the machines of a pool; nothing
-/// where the cluster has none.
+/// Lanes of a kind of device, on a node or a machine of a pool; nothing when
+/// the cluster has no such device.
 std::optional<uint64_t> lanes_of(const cluster_snapshot& in,
                                  const std::string& kind) {
   std::optional<uint64_t> out;
@@ -57,8 +57,8 @@ std::string in_ms(double seconds) {
 } // namespace
 
 result<std::shared_ptr<const scaling_policy>>
-paldia_scaling::make(const std::string& scope, const paldia_options& x) {
-  auto prices = parse_prices(x.prices);
+paldia_scaling::make(const std::string& scope, const paldia_options& options) {
+  auto prices = parse_prices(options.prices);
   if (!prices)
     return prices.failure();
   std::vector<priced_kind> kinds;
@@ -67,18 +67,18 @@ paldia_scaling::make(const std::string& scope, const paldia_options& x) {
   std::stable_sort(kinds.begin(), kinds.end(),
                    [](auto& a, auto& b) { return a.price < b.price; });
   return std::shared_ptr<const scaling_policy>{
-    std::make_shared<paldia_scaling>(scope, x, std::move(kinds))};
+    std::make_shared<paldia_scaling>(scope, options, std::move(kinds))};
 }
 
-/// The same load with more requests than are forecast.
-shared_load paldia_scaling::with_reserve(shared_load x) const {
-  auto n = static_cast<double>(x.requests);
-  x.requests += static_cast<uint64_t>(options_.reserve * std::sqrt(n));
-  return x;
+/// The same load with a reserve above the forecast.
+shared_load paldia_scaling::with_reserve(shared_load load) const {
+  auto n = static_cast<double>(load.requests);
+  load.requests += static_cast<uint64_t>(options_.reserve * std::sqrt(n));
+  return load;
 }
 
-/// Lanes of each kind, in the order of prices; nothing where the cluster has
-/// none.
+/// Lanes of each kind, in the order of prices; nothing for a kind that the
+/// cluster lacks.
 std::vector<std::optional<uint64_t>>
 paldia_scaling::lanes_of_kinds(const cluster_snapshot& in) const {
   std::vector<std::optional<uint64_t>> out;
@@ -103,7 +103,7 @@ paldia_scaling::kind_facts paldia_scaling::facts_on(const cluster_snapshot& in,
                     ? contention_of(in.costs.get(), what)
                     : std::nullopt;
   auto part = profiled(in.costs.get(), what, "bandwidth_share", rows);
-  if (!measured && !part) { // such as a CPU
+  if (!measured && !part) { // for example a CPU
     out.slowdowns = {1};
     return out;
   }
@@ -119,8 +119,8 @@ paldia_scaling::kind_facts paldia_scaling::facts_on(const cluster_snapshot& in,
   return out;
 }
 
-/// Costs of a model on each kind, by kind; computed again when a cost or the
-/// cluster has changed.
+/// Costs of a model by kind; computed again after a change of costs or of the
+/// cluster.
 const std::vector<paldia_scaling::kind_facts>&
 paldia_scaling::facts_of(const cluster_snapshot& in, const model_state& model,
                          const lane_list& lanes) const {
@@ -184,7 +184,7 @@ paldia_scaling::candidates_for(const cluster_snapshot& in,
   return out;
 }
 
-/// Null: no kind is known.
+/// Null: no candidates.
 const paldia_scaling::candidate*
 paldia_scaling::choose(const std::vector<candidate>& from) const {
   if (from.empty())
@@ -206,27 +206,29 @@ paldia_scaling::choose(const std::vector<candidate>& from) const {
     [&](auto& x) { return (x.able || !any) && x.split.longest <= limit; });
 }
 
-device_sharing paldia_scaling::sharing_of(const candidate& x) const {
+device_sharing paldia_scaling::sharing_of(const candidate& chosen) const {
   device_sharing out;
   out.mode = options_.sharing;
   if (out.mode == sharing_mode::wave)
-    out.at_once = static_cast<uint32_t>(std::max<uint64_t>(1, x.wave.at_once));
+    out.at_once =
+      static_cast<uint32_t>(std::max<uint64_t>(1, chosen.wave.at_once));
   if (out.mode == sharing_mode::cap)
-    out.at_once = static_cast<uint32_t>(x.cap);
+    out.at_once = static_cast<uint32_t>(chosen.cap);
   return out;
 }
 
-std::string paldia_scaling::explain(const candidate& x, uint64_t requests,
+std::string paldia_scaling::explain(const candidate& chosen, uint64_t requests,
                                     size_t served_by) const {
   auto out = std::to_string(requests) + " requests in "
-             + format_duration(options_.gather) + " on " + kinds_[x.kind].kind
-             + ": " + std::to_string(x.wave.at_once) + " batches of "
-             + std::to_string(x.wave.rows) + " at once, "
-             + std::to_string(x.split.queued)
-             + " requests wait, the last takes " + in_ms(x.split.longest);
-  if (!x.able)
+             + format_duration(options_.gather) + " on "
+             + kinds_[chosen.kind].kind + ": "
+             + std::to_string(chosen.wave.at_once) + " batches of "
+             + std::to_string(chosen.wave.rows) + " at once, "
+             + std::to_string(chosen.split.queued)
+             + " requests wait, the last takes " + in_ms(chosen.split.longest);
+  if (!chosen.able)
     out += ", more than the SLO";
-  if (served_by != x.kind)
+  if (served_by != chosen.kind)
     out += "; until that is wanted " + std::to_string(options_.wait)
            + " times, " + kinds_[served_by].kind;
   return out;

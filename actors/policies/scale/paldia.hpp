@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-/// How a kind of device is chosen among those that are able to serve the load.
+/// How a kind of device is chosen among the kinds that can serve the load.
 enum class paldia_choice : uint8_t {
   escalate, ///< the cheapest that meets the SLO (section III)
   slack     ///< the cheapest within `slack` of the fastest (algorithm 1)
@@ -84,30 +84,34 @@ struct paldia_options {
 };
 
 /// Policy `paldia`: a kind of device for each model by its forecast rate of
-/// arrivals, and how the batches share it (PALDIA, section IV and algorithm 1).
-/// Execution times, contention and memory bandwidth come from the cost book.
-/// The model has as many replicas on that kind as its `min`, at least 1; the
-/// split becomes the sharing of all devices of the kind. When the kind changes,
-/// the group keeps its id, so that the old replica serves until the new one is
-/// ready; machines of the scope's pool are requested for it.
+/// arrivals, and how batches share the device (PALDIA, section IV and algorithm
+/// 1). Execution times, contention and memory bandwidth come from the cost
+/// book. The model has `min` replicas on that kind, at least 1. The split
+/// becomes the sharing of all devices of the kind. When the kind changes, the
+/// group keeps its id, so that the old replica serves until the new replica is
+/// ready. Machines of the scope's pool are requested for the new replica.
 ///
-/// With `wave` and `max_on_time` the batches are as small as it takes for most
-/// requests to be on time (section IV: the batch size is flexible).
+/// With `wave` and `max_on_time` batches are small enough for most requests to
+/// be on time (section IV: the batch size is flexible).
 ///
-/// The paper leaves open or gets wrong, and this decides: the period and the
-/// smoothing factor (`every` of the scope, `alpha`); that N is the requests of
-/// the time `gather`; that a load without contention is no reason to
-/// escalate (C2); both rules of choice. A kind without measured contention and
-/// bandwidth, such as a CPU, runs one batch after the other, and a capable one
-/// that is cheaper than all others is the choice, as in algorithm 1. With no
-/// kind able, the fastest one is taken (section V-C, exhaustion).
+/// Decided here, because the paper leaves it open or is wrong:
+///
+/// - The period and the smoothing factor are `every` of the scope and `alpha`.
+/// - N is the number of requests within the time `gather`.
+/// - A load without contention is no reason to escalate (C2).
+/// - Both rules of choice are implemented.
+/// - A kind without measured contention and bandwidth, such as a CPU, runs one
+///   batch after the other. If it is able and cheaper than all others, it is
+///   chosen, as in algorithm 1.
+/// - When no kind is able, the fastest kind is chosen (section V-C,
+///   exhaustion).
 ///
 /// Remembers, by model: `kind` (number in the order of prices), `mismatches`;
 /// and `due`.
 class paldia_scaling : public periodic_policy {
 public:
   static result<std::shared_ptr<const scaling_policy>>
-  make(const std::string& scope, const paldia_options& x);
+  make(const std::string& scope, const paldia_options& options);
 
   struct priced_kind {
     std::string kind;
@@ -124,22 +128,22 @@ public:
                    random_stream& random, timestamp now) const override;
 
 private:
-  /// A kind of device, and what the model predicts there.
+  /// A kind of device, with the prediction of the model.
   struct candidate {
-    size_t kind = 0;    ///< of kinds_
-    device_split split; ///< of the forecast requests
-    device_split wave;  ///< that the device is shared by
+    size_t kind = 0;    ///< index in kinds_
+    device_split split; ///< for the forecast requests
+    device_split wave;  ///< sharing of the device
     uint64_t cap = 1;   ///< batches at once with the highest throughput
     bool able = false;  ///< the last request is within the SLO
   };
 
-  /// What a model costs on one kind.
+  /// Costs of a model on one kind.
   struct kind_facts {
     double solo = 0;                 ///< seconds of a full batch alone
     std::vector<double> slowdowns{}; ///< of 1, 2, ... batches; empty: unknown
   };
   using lane_list = std::vector<std::optional<uint64_t>>; ///< by kind
-  /// What facts were derived from.
+  /// The inputs of kind_facts.
   struct known_costs {
     std::shared_ptr<const model_profiles> profiles;
     std::shared_ptr<const model_averages> averages;
@@ -158,14 +162,14 @@ private:
   const std::vector<kind_facts>& facts_of(const cluster_snapshot& in,
                                           const model_state& model,
                                           const lane_list& lanes) const;
-  shared_load with_reserve(shared_load x) const;
+  shared_load with_reserve(shared_load load) const;
   std::vector<candidate> candidates_for(const cluster_snapshot& in,
                                         const model_state& model,
                                         uint64_t requests,
                                         const lane_list& lanes) const;
   const candidate* choose(const std::vector<candidate>& from) const;
-  device_sharing sharing_of(const candidate& x) const;
-  std::string explain(const candidate& x, uint64_t requests,
+  device_sharing sharing_of(const candidate& chosen) const;
+  std::string explain(const candidate& chosen, uint64_t requests,
                       size_t served_by) const;
   void decide(const cluster_snapshot& in, const model_state& model,
               const lane_list& lanes, policy_memory& memory,
@@ -173,7 +177,7 @@ private:
 
   paldia_options options_;
   std::vector<priced_kind> kinds_; ///< by rising price
-  /// By model. Derived from the snapshot alone, kept from one to the next.
+  /// By model. A cache: derived from the snapshot only.
   mutable std::map<std::string, model_facts> facts_;
 };
 

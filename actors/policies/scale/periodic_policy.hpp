@@ -7,13 +7,13 @@
 
 namespace millrace {
 
-/// Base of the policies that look at the load of a scope once per `every` of
-/// the scope. Their memory has entries "MODEL/NAME", and `due` in seconds.
+/// Base of the policies that run once per `every` of the scope. Their memory
+/// has entries "MODEL/NAME", and `due` in seconds.
 class periodic_policy : public scaling_policy {
 public:
   explicit periodic_policy(std::string scope) : scope_(std::move(scope)) {}
 
-  /// Now, where the policy has not run yet.
+  /// Now, if the policy has not run yet.
   timestamp next_due(const policy_memory& memory, timestamp now) const final;
 
 protected:

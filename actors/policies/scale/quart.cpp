@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "actors/policies/predict/variation.hpp"
-#include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/scale/count_policy.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "actors/policies/state/costs.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
@@ -16,17 +16,18 @@ namespace millrace {
 
 namespace {
 
-/// The rate of arrivals that delays are computed for is of these seconds, as
-/// the delays of stages are.
+/// Seconds of the arrival rate for computed delays, as for measured delays of
+/// stages.
 constexpr size_t recent_seconds = 2;
 
-/// A station without capacity has at least this many times its target as delay.
+/// Delay of a station without capacity, as a multiple of its target, at least.
 constexpr double saturated_excess = 1.1;
 
-/// At this part of the load at which a count was too small it may do again.
+/// A count that was too small is tried again below this part of the load at
+/// that time.
 constexpr double lower_load = 0.9;
 
-/// One stage's entries in a memory.
+/// The entries of one stage in a memory.
 class stage_memory {
 public:
   stage_memory(policy_memory& memory, const std::string& model, size_t stage)
@@ -44,7 +45,7 @@ private:
   std::string prefix_;
 };
 
-/// Nothing: no batch has passed the stage.
+/// Nothing: the stage has had no batch.
 const stage_load* load_of(const model_load& x, const replica_group& g,
                           bool whole) {
   auto layers = whole ? layer_range{} : g.layers;
@@ -82,8 +83,7 @@ struct quart_scaling::decision_on {
   stage_memory at(size_t stage) {
     return {memory, model.settings.model, stage};
   }
-  /// Replicas that are busy for at most this part of their time, by a rate of
-  /// arrivals.
+  /// Number of replicas so that each is busy for at most this part of its time.
   uint64_t count_for(double rate, double busy, size_t stage) const {
     auto servers = rate * stages[stage].station.service / busy;
     return static_cast<uint64_t>(std::ceil(servers - 1e-9));
@@ -94,89 +94,90 @@ struct quart_scaling::decision_on {
 };
 
 result<std::shared_ptr<const scaling_policy>>
-quart_scaling::make(const std::string& scope, const quart_options& x) {
+quart_scaling::make(const std::string& scope, const quart_options& options) {
   std::vector<double> targets;
-  if (x.targets.empty())
+  if (options.targets.empty())
     return std::shared_ptr<const scaling_policy>{
-      std::make_shared<quart_scaling>(scope, x, targets)};
-  for (auto& text : split(x.targets, ',')) {
+      std::make_shared<quart_scaling>(scope, options, targets)};
+  for (auto& text : split(options.targets, ',')) {
     auto target = parse_duration(text);
     if (!target || *target <= 0us)
       return error{ec::bad_request,
                    "targets: expected durations above 0 with commas between"
                    " them, found "
-                     + shown(x.targets),
+                     + shown(options.targets),
                    {}};
     targets.push_back(to_seconds(*target));
   }
   return std::shared_ptr<const scaling_policy>{
-    std::make_shared<quart_scaling>(scope, x, std::move(targets))};
+    std::make_shared<quart_scaling>(scope, options, std::move(targets))};
 }
 
-/// Rates, times and counts of the stages. False while too little is known to
-/// change a count.
-bool quart_scaling::observe(decision_on& x) const {
-  auto rate = mean_rate(x.load.seconds, recent_seconds);
+/// Sets rates, times and counts of the stages. Returns false when too little is
+/// known to change a count.
+bool quart_scaling::observe(decision_on& decision) const {
+  auto rate = mean_rate(decision.load.seconds, recent_seconds);
   auto known = true;
-  for (size_t i = 0; i < x.groups.size(); ++i) {
-    auto& g = x.groups[i];
+  for (size_t i = 0; i < decision.groups.size(); ++i) {
+    auto& g = decision.groups[i];
     quart_stage out;
-    for (auto& there : x.load.groups)
+    for (auto& there : decision.load.groups)
       if (there.group.id == g.id) {
         out.ready += there.ready;
         out.count = std::max(out.count, there.ready + there.starting);
       }
-    auto remembered = x.at(i).get("count", 0);
+    auto remembered = decision.at(i).get("count", 0);
     if (remembered > 0)
       out.count = static_cast<uint64_t>(remembered);
-    out.count =
-      std::clamp(out.count, x.count_min(),
-                 std::max(x.count_min(), x.model.settings.scaling.max));
+    out.count = std::clamp(
+      out.count, decision.count_min(),
+      std::max(decision.count_min(), decision.model.settings.scaling.max));
     out.wanted = out.count;
     auto& station = out.station;
     station.arrivals = rate;
     station.servers = std::max<uint64_t>(1, out.ready);
-    auto* load = load_of(x.load, g, x.groups.size() == 1);
+    auto* load = load_of(decision.load, g, decision.groups.size() == 1);
     if (load != nullptr && load->batch > 0) {
       station.service = load->run / load->batch;
       station.service_cv = load->run_cv;
       station.waiting = static_cast<uint64_t>(load->queue);
       out.delay = load->wait + load->run;
-    } else if (auto cost =
-                 slowest_execution(x.in.costs.get(), x.model, g.layers)) {
+    } else if (auto cost = slowest_execution(decision.in.costs.get(),
+                                             decision.model, g.layers)) {
       station.service = cost->value;
       station.service_cv = 0;
     }
     if (i == 0)
-      station.waiting = std::max(station.waiting, x.load.waiting);
-    station.arrival_cv = x.load.arrival_cv > 0 ? x.load.arrival_cv : 1;
+      station.waiting = std::max(station.waiting, decision.load.waiting);
+    station.arrival_cv =
+      decision.load.arrival_cv > 0 ? decision.load.arrival_cv : 1;
     known = known && station.service > 0;
     out.measured = load != nullptr && load->batches >= options_.samples;
-    x.stages.push_back(out);
+    decision.stages.push_back(out);
   }
   return known;
 }
 
-void quart_scaling::set_targets(decision_on& x) const {
+void quart_scaling::set_targets(decision_on& decision) const {
   auto all = std::accumulate(
-    x.stages.begin(), x.stages.end(), 0.0,
+    decision.stages.begin(), decision.stages.end(), 0.0,
     [](double sum, auto& s) { return sum + s.station.service; });
-  auto slo = to_seconds(x.model.settings.slo) * options_.slo_part;
-  for (size_t i = 0; i < x.stages.size(); ++i) {
-    auto& s = x.stages[i];
+  auto slo = to_seconds(decision.model.settings.slo) * options_.slo_part;
+  for (size_t i = 0; i < decision.stages.size(); ++i) {
+    auto& s = decision.stages[i];
     s.target = i < targets_.size() ? targets_[i]
                : slo > 0           ? slo * s.station.service / all
                                    : options_.stretch * s.station.service;
   }
 }
 
-void quart_scaling::find_delays(decision_on& x) const {
+void quart_scaling::find_delays(decision_on& decision) const {
   std::vector<queueing_station> stations;
-  for (auto& s : x.stages)
+  for (auto& s : decision.stages)
     stations.push_back(s.station);
   auto cvs = predicted_cvs(stations);
-  for (size_t i = 0; i < x.stages.size(); ++i) {
-    auto& s = x.stages[i];
+  for (size_t i = 0; i < decision.stages.size(); ++i) {
+    auto& s = decision.stages[i];
     s.station.arrival_cv = cvs[i];
     s.station.saturated = saturated_excess * s.target;
     auto load = s.station.offered() / static_cast<double>(s.station.servers);
@@ -189,43 +190,44 @@ void quart_scaling::find_delays(decision_on& x) const {
   }
 }
 
-void quart_scaling::correct(decision_on& x) const {
-  auto max = x.model.settings.scaling.max;
-  auto rate =
-    mean_rate(x.load.seconds, static_cast<size_t>(to_seconds(options_.window)));
-  for (size_t i = 0; i < x.stages.size(); ++i) {
-    auto& s = x.stages[i];
-    auto memory = x.at(i);
-    s.wanted = std::clamp(x.count_for(rate, options_.busy, i), s.count,
+void quart_scaling::correct(decision_on& decision) const {
+  auto max = decision.model.settings.scaling.max;
+  auto rate = mean_rate(decision.load.seconds,
+                        static_cast<size_t>(to_seconds(options_.window)));
+  for (size_t i = 0; i < decision.stages.size(); ++i) {
+    auto& s = decision.stages[i];
+    auto memory = decision.at(i);
+    s.wanted = std::clamp(decision.count_for(rate, options_.busy, i), s.count,
                           std::max(s.count, max));
     s.congested = s.delay > s.target;
     pid_state state{memory.get("integral", 0), memory.get("error", 0)};
     auto starting = s.ready < s.count;
-    auto raised = memory.get("raised", x.now - 1e9);
-    s.may_step = !starting && x.now - raised >= to_seconds(options_.settle);
+    auto raised = memory.get("raised", decision.now - 1e9);
+    s.may_step =
+      !starting && decision.now - raised >= to_seconds(options_.settle);
     auto step =
       pid_step({options_.kp, options_.ki, options_.kd}, state, s.error,
-               x.seconds, starting || s.count >= max || !s.congested);
+               decision.seconds, starting || s.count >= max || !s.congested);
     if (!s.congested)
       state.integral /= 2;
     s.step = static_cast<uint64_t>(std::max(1.0, std::ceil(step)));
     memory.set("integral", state.integral);
     memory.set("error", state.error);
     if (s.congested)
-      memory.set("congested", x.now);
+      memory.set("congested", decision.now);
   }
   sizing_limits limits{max, options_.total, to_seconds(options_.drain),
                        formula_of(options_.delay)};
   if (options_.corrector && options_.sizing == quart_sizing::joint)
-    size_jointly(x.stages, limits);
+    size_jointly(decision.stages, limits);
   else if (options_.corrector)
-    size_by_error(x.stages, limits);
-  for (size_t i = 0; i < x.stages.size(); ++i) {
-    auto& s = x.stages[i];
-    auto memory = x.at(i);
+    size_by_error(decision.stages, limits);
+  for (size_t i = 0; i < decision.stages.size(); ++i) {
+    auto& s = decision.stages[i];
+    auto memory = decision.at(i);
     if (s.wanted == s.count)
       continue;
-    memory.set("raised", x.now);
+    memory.set("raised", decision.now);
     if (s.congested) {
       memory.set("small", static_cast<double>(s.count));
       memory.set("offered", s.station.offered());
@@ -233,23 +235,24 @@ void quart_scaling::correct(decision_on& x) const {
   }
 }
 
-void quart_scaling::smooth(decision_on& x) const {
+void quart_scaling::smooth(decision_on& decision) const {
   if (options_.smoother == quart_smoother::off
-      || x.in.covered < options_.cooldown)
+      || decision.in.covered < options_.cooldown)
     return;
-  auto before = x.stages;
-  for (size_t i = 0; i < x.stages.size(); ++i) {
-    auto& s = x.stages[i];
-    auto memory = x.at(i);
-    auto raised = memory.get("raised", x.now - 1e9);
+  auto before = decision.stages;
+  for (size_t i = 0; i < decision.stages.size(); ++i) {
+    auto& s = decision.stages[i];
+    auto memory = decision.at(i);
+    auto raised = memory.get("raised", decision.now - 1e9);
     if (s.congested || s.wanted > s.count || s.ready < s.count
-        || x.now - raised < to_seconds(options_.cooldown))
+        || decision.now - raised < to_seconds(options_.cooldown))
       continue;
     auto rate =
       std::max(s.station.arrivals,
-               mean_rate(x.load.seconds,
+               mean_rate(decision.load.seconds,
                          static_cast<size_t>(to_seconds(options_.window))));
-    auto least = std::max(x.count_min(), x.count_for(rate, options_.busy, i));
+    auto least = std::max(decision.count_min(),
+                          decision.count_for(rate, options_.busy, i));
     auto station = s.station;
     station.arrivals = rate;
     if (station.offered() >= lower_load * memory.get("offered", 1e18))
@@ -265,36 +268,37 @@ void quart_scaling::smooth(decision_on& x) const {
   }
 }
 
-/// The text of the reason, and which stages are key.
-void quart_scaling::explain(decision_on& x) const {
+/// Writes the reason, and marks the key stages.
+void quart_scaling::explain(decision_on& decision) const {
   std::string keys;
-  for (size_t i = 0; i < x.stages.size(); ++i) {
-    auto& s = x.stages[i];
-    auto quiet = x.now - x.at(i).get("congested", x.now - 1e9);
+  for (size_t i = 0; i < decision.stages.size(); ++i) {
+    auto& s = decision.stages[i];
+    auto quiet =
+      decision.now - decision.at(i).get("congested", decision.now - 1e9);
     s.key = quiet == 0 || quiet < to_seconds(options_.quiet);
-    auto& g = x.groups[i];
+    auto& g = decision.groups[i];
     if (s.key)
       keys += (keys.empty() ? "" : ", ") + std::to_string(g.layers.first) + "-"
               + std::to_string(g.layers.last) + " (" + format_seconds(s.delay)
               + " of " + format_seconds(s.target) + ")";
   }
-  auto rate = x.stages.front().station.arrivals;
-  x.reason = format_number(std::round(rate * 10) / 10) + " requests/s; "
-             + (keys.empty() ? "no key stage" : "key stages: " + keys);
+  auto rate = decision.stages.front().station.arrivals;
+  decision.reason = format_number(std::round(rate * 10) / 10) + " requests/s; "
+                    + (keys.empty() ? "no key stage" : "key stages: " + keys);
 }
 
-void quart_scaling::decide(decision_on& x) const {
-  if (!observe(x)) {
-    x.reason = "no load, or an execution time that is not known yet";
+void quart_scaling::decide(decision_on& decision) const {
+  if (!observe(decision)) {
+    decision.reason = "no load, or an execution time that is not known yet";
   } else {
-    set_targets(x);
-    find_delays(x);
-    correct(x);
-    smooth(x);
-    explain(x);
+    set_targets(decision);
+    find_delays(decision);
+    correct(decision);
+    smooth(decision);
+    explain(decision);
   }
-  for (size_t i = 0; i < x.stages.size(); ++i)
-    x.at(i).set("count", static_cast<double>(x.stages[i].wanted));
+  for (size_t i = 0; i < decision.stages.size(); ++i)
+    decision.at(i).set("count", static_cast<double>(decision.stages[i].wanted));
 }
 
 proposal quart_scaling::propose(const cluster_snapshot& snapshot,

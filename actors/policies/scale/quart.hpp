@@ -93,7 +93,7 @@ struct quart_options {
       note{"integral, per second", 0, 100},
       note{"derivative, in seconds", 0, 100},
       note{"the largest relative error that the controller sees", 0.1, 1000},
-      note{"batches in 2 s that a measured delay needs; with fewer of them the"
+      note{"batches in 2 s that a measured delay needs; with fewer batches the"
            " formula of G/G/c counts",
            1, 1e6},
       note{"replicas of all stages of a model together, at most; 0: no limit",
@@ -114,19 +114,22 @@ struct quart_options {
 
 /// Policy `quart`: replicas of each stage of a pipeline by its delay (QUART,
 /// sections 5.1 and 5.2). A stage with a delay above its target is a key stage
-/// and gets replicas; the others may lose some, but never so
-/// many that the predicted delay exceeds the target. Replica counts start from
-/// the rate of arrivals.
+/// and gets replicas. Other stages may lose replicas while the predicted delay
+/// stays within the target. Replica counts start from the rate of arrivals.
 ///
-/// The paper leaves open or gets wrong, and this decides: the sign of the
-/// error; gains; a frozen integral while replicas start or the limit is
-/// reached; the split of the SLO over the stages, by execution time; joint
-/// sizing, because a chain runs at the rate of its narrowest stage; that
-/// equation 7 takes no replica which the delay formula needs; that a count
-/// which was too small is not tried again at the same load. The CV of later
-/// stages is predicted without training (predict/variation.hpp).
+/// Decided here, because the paper leaves it open or is wrong:
 ///
-/// The groups are those of the shorthand `parts` or `cuts`; `min` and `max` of
+/// - The sign of the error, and the gains.
+/// - The integral is frozen while replicas start or the limit is reached.
+/// - The SLO is split over the stages by execution time.
+/// - Sizing is joint, because a chain runs at the rate of its narrowest stage.
+/// - Equation 7 takes no replica that the delay formula needs.
+/// - A count that was too small is not tried again at the same load.
+///
+/// The CV of later stages is predicted without training
+/// (predict/variation.hpp).
+///
+/// The groups are those of the short form `parts` or `cuts`. `min` and `max` of
 /// the model hold for each stage, and a stage has at least one replica.
 /// `complete` is refused.
 ///
@@ -136,7 +139,7 @@ struct quart_options {
 class quart_scaling : public periodic_policy {
 public:
   static result<std::shared_ptr<const scaling_policy>>
-  make(const std::string& scope, const quart_options& x);
+  make(const std::string& scope, const quart_options& options);
 
   quart_scaling(std::string scope, quart_options options,
                 std::vector<double> targets)
@@ -151,13 +154,13 @@ private:
   /// The decision on one model.
   struct decision_on;
 
-  void decide(decision_on& x) const;
-  bool observe(decision_on& x) const;
-  void set_targets(decision_on& x) const;
-  void find_delays(decision_on& x) const;
-  void correct(decision_on& x) const;
-  void smooth(decision_on& x) const;
-  void explain(decision_on& x) const;
+  void decide(decision_on& decision) const;
+  bool observe(decision_on& decision) const;
+  void set_targets(decision_on& decision) const;
+  void find_delays(decision_on& decision) const;
+  void correct(decision_on& decision) const;
+  void smooth(decision_on& decision) const;
+  void explain(decision_on& decision) const;
 
   quart_options options_;
   std::vector<double> targets_; ///< seconds; empty: from the SLO

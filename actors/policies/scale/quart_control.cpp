@@ -10,7 +10,7 @@ namespace {
 
 constexpr double integral_max = 10;
 
-/// Requests a second that the wanted replicas serve.
+/// Requests per second that the wanted replicas can serve.
 double capacity_of(const quart_stage& x) {
   return static_cast<double>(x.wanted) / x.station.service;
 }
@@ -20,8 +20,8 @@ uint64_t sum_of(const std::vector<quart_stage>& xs) {
                          [](uint64_t sum, auto& x) { return sum + x.wanted; });
 }
 
-/// Raises the stages to these counts, one replica at a time, as far as the
-/// limit of the sum goes. `less(x, y)`: stage x comes before y.
+/// Raises the stages to these counts, one replica at a time, up to the limit of
+/// the sum. `less(x, y)`: stage x comes before y.
 template <class Less>
 void raise(std::vector<quart_stage>& stages,
            const std::vector<uint64_t>& counts, uint64_t sum_max, Less less) {

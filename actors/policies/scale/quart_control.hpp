@@ -22,10 +22,10 @@ struct quart_stage {
   uint64_t count = 1;       ///< replicas wanted before the decision
   uint64_t ready = 0;
   bool congested = false; ///< the delay exceeds the target
-  bool may_step = true;   ///< the last change has had its effect
+  bool may_step = true;   ///< the last change has taken effect
   uint64_t step = 1;      ///< replicas that the PID controller adds
   uint64_t wanted = 1;    ///< replicas after the decision
-  bool key = false;       ///< congested now or lately
+  bool key = false;       ///< congested now or recently
 };
 
 struct pid_gains {
@@ -52,23 +52,23 @@ struct sizing_limits {
   delay_formula formula = delay_formula::allen_cunneen;
 };
 
-/// Sizes the first congested stage and all stages behind it together, for the
-/// rate of arrivals and the backlog of the congested stages: a wider stage
-/// passes its backlog on to the next one. Where the formula finds the present
-/// count enough and the delay exceeds the target all the same, `step` more.
-/// With too few replicas for all, the stage with the least capacity gets the
-/// next one: a chain runs at the rate of its narrowest stage.
+/// Sizes the first congested stage and all later stages together, for the rate
+/// of arrivals and the backlog of the congested stages, because a wider stage
+/// forwards its backlog to the next one. If the delay exceeds the target
+/// although the formula finds the present count sufficient, adds `step`
+/// replicas. On shortage, the stage with the least capacity gets the next
+/// replica: a chain runs at the rate of its narrowest stage.
 void size_jointly(std::vector<quart_stage>& stages,
                   const sizing_limits& limits);
 
-/// Sizes each congested stage by itself, by its PID step, and on shortage the
-/// stage with the largest error first (QUART, section 5.1, algorithm 1).
+/// Sizes each congested stage by its PID step. On shortage the stage with the
+/// largest error comes first (QUART, section 5.1, algorithm 1).
 void size_by_error(std::vector<quart_stage>& stages,
                    const sizing_limits& limits);
 
-/// QUART, equation 7: the mean of a stage's own count, weighted with
-/// beta(cv) = cv / (1 + cv), and of its neighbours' in the chain, weighted with
-/// 1 - beta. The paper leaves beta open; this one rises with the CV, because a
+/// QUART, equation 7: the mean of a stage's own count, with weight beta(cv) =
+/// cv / (1 + cv), and of the counts of its neighbours in the chain, with weight
+/// 1 - beta. The paper leaves beta open. This beta rises with the CV, because a
 /// stage with bursts needs its own replicas.
 double smoothed_count(const std::vector<quart_stage>& stages, size_t i,
                       double cv);

@@ -20,7 +20,7 @@ wanted_count queue_latency_scaling::wanted(const model_state&,
     "waits of " + format_seconds(waits) + ", target " + format_seconds(limit);
   if (waits > limit)
     return {std::max(1.0, there * waits / limit), text};
-  // Replicas that the rate of arrivals keeps busy: lambda over mu of one.
+  // Replicas that the rate of arrivals keeps busy: lambda / mu of one replica.
   auto needed = mean_rate(load.seconds, window_seconds()) * load.service;
   if (load.rate > 0 && load.service <= 0)
     return {std::max(1.0, there), text + ", of a cost that is not known yet"};

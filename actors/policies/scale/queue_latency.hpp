@@ -21,13 +21,13 @@ struct queue_latency_options {
 };
 
 /// Policy `queue_latency`: more replicas when requests wait longer than the
-/// target, in proportion to how much longer; fewer when the service rate of
-/// those that there are exceeds the rate of arrivals by more than `spare`
-/// replicas. That of TorchServe on Kubernetes as Flashpoint has it (table 3.16
+/// target, in proportion to the excess; fewer when the service rate of the
+/// present replicas exceeds the rate of arrivals by more than `spare` replicas.
+/// TorchServe's policy on Kubernetes in the version of Flashpoint (table 3.16
 /// of the digest: target 7 s; desired = current * metric / target). The second
-/// part is the middle row of eq. 4.12, for as printed its rows contradict each
-/// other, and without it replicas that keep the queue empty would all end.
-/// A request that waits still counts with its age so far.
+/// part is the middle row of eq. 4.12: the printed rows contradict each other,
+/// and without this row all replicas would end while the queue is empty. A
+/// waiting request counts with its age.
 class queue_latency_scaling : public count_policy_with<queue_latency_options> {
 public:
   using count_policy_with::count_policy_with;

@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-/// Proposes replica groups for one scope. Stateless: everything that a policy
-/// remembers is in `memory`. Same arguments, same proposal.
+/// Proposes replica groups for one scope. Stateless: all state of a policy is
+/// in `memory`. Same arguments, same proposal.
 class scaling_policy {
 public:
   virtual ~scaling_policy() = default;
@@ -19,15 +19,15 @@ public:
                            policy_memory& memory, random_stream& random,
                            timestamp now) const = 0;
 
-  /// When to ask again, if neither the intent nor a bundle changes before;
-  /// far_future: not at all.
+  /// When to run the policy again, if neither the intent nor a bundle changes
+  /// before; far_future: never.
   virtual timestamp next_due(const policy_memory& memory,
                              timestamp now) const = 0;
 };
 
-/// A policy's moment in time, as memories hold it.
-inline double seconds_of(timestamp x) {
-  return to_seconds(x.time_since_epoch());
+/// A point in time as memories store it.
+inline double seconds_of(timestamp time) {
+  return to_seconds(time.time_since_epoch());
 }
 
 } // namespace millrace

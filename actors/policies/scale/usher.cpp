@@ -6,9 +6,9 @@
 #include <set>
 #include <sstream>
 
-#include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/scale/count_policy.hpp"
 #include "actors/policies/scale/named_numbers.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "actors/policies/state/costs.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
@@ -49,13 +49,13 @@ std::string rate_text(double x) {
   return format_number(std::round(x * 100) / 100);
 }
 
-/// Latency that a request of a model may have, in seconds.
+/// Latest acceptable latency of a request, in seconds.
 double slo_of(const model_settings& x) {
   return to_seconds(x.slo > 0us ? x.slo : x.policy.deadline);
 }
 
-/// The group of a model with one replica on a device; with an empty device,
-/// none.
+/// The group of a model with one replica on a device; no replica for an empty
+/// device.
 replica_group group_on(const model_state& model, const std::string& device) {
   auto is = model;
   is.settings.parts = 1;
@@ -63,7 +63,7 @@ replica_group group_on(const model_state& model, const std::string& device) {
   is.settings.replicas_of_parts.clear();
   is.settings.complete = false;
   is.settings.replicas = device.empty() || !model.elastic ? 0 : 1;
-  // A whole model can always be cut so.
+  // A whole model is always a valid cut.
   auto out = configured_groups(is)->front();
   if (device.empty())
     return out;
@@ -80,62 +80,63 @@ struct usher_scaling::problem {
   std::vector<const model_state*> models{}; ///< of the scope
   std::string kind{};
   std::vector<std::string> devices{}; ///< NODE/ID
-  double memory = 0;                  ///< bytes of a device, 0: not known
+  double memory = 0;                  ///< bytes of a device; 0: unknown
   std::map<std::string, double> rates{};
   std::vector<usher_model> planned{};
-  std::vector<const model_state*> states{}; ///< of the planned ones
+  std::vector<const model_state*> states{}; ///< of the planned models
   proposal out{};
 };
 
 result<std::shared_ptr<const scaling_policy>>
-usher_scaling::make(const std::string& scope, usher_options x) {
-  if (x.metric.empty())
-    x.metric = "ao_percent";
-  auto rates = parse_named_numbers("rates", x.rates);
+usher_scaling::make(const std::string& scope, usher_options options) {
+  if (options.metric.empty())
+    options.metric = "ao_percent";
+  auto rates = parse_named_numbers("rates", options.rates);
   if (!rates)
     return rates.failure();
-  auto groups = parse_groups(x.groups, x.group_size);
+  auto groups = parse_groups(options.groups, options.group_size);
   if (!groups)
     return groups.failure();
   return std::shared_ptr<const scaling_policy>{std::make_shared<usher_scaling>(
-    scope, std::move(x), std::move(*rates), std::move(*groups))};
+    scope, std::move(options), std::move(*rates), std::move(*groups))};
 }
 
-/// The kind of the devices, and these in order of their names. The kind stays
-/// empty when none or several are profiled; the models then have no plan.
-void usher_scaling::find_kind(problem& x) const {
+/// Sets the kind of the devices, and the devices by name. The kind stays empty
+/// when no kind or several kinds are profiled; the models then have no plan.
+void usher_scaling::find_kind(problem& task) const {
   std::set<std::string> kinds;
-  for (auto& [name, node] : x.in.nodes)
+  for (auto& [name, node] : task.in.nodes)
     for (auto& device : node->devices)
-      for (auto* model : x.models)
-        if (!profiled_batches(x.in.costs.get(),
+      for (auto* model : task.models)
+        if (!profiled_batches(task.in.costs.get(),
                               {&model->bundle, {}, device.kind, 0, 1},
                               options_.metric)
                .empty())
           kinds.insert(device.kind);
   if (!options_.device.empty())
-    x.kind = options_.device;
+    task.kind = options_.device;
   else if (kinds.size() == 1)
-    x.kind = *kinds.begin();
+    task.kind = *kinds.begin();
   else if (!kinds.empty())
-    for (auto* model : x.models)
-      x.out.refused[model->settings.model] =
+    for (auto* model : task.models)
+      task.out.refused[model->settings.model] =
         "the profiles have several kinds of device: "
         + joined(kinds, ", ", [](auto& y) { return y; })
-        + " (expected one of them as option device)";
-  for (auto& [name, node] : x.in.nodes)
+        + " (expected one kind in option device)";
+  for (auto& [name, node] : task.in.nodes)
     for (auto& device : node->devices)
-      if (device.kind == x.kind && !node->draining) {
-        x.devices.push_back(name + "/" + device.id);
+      if (device.kind == task.kind && !node->draining) {
+        task.devices.push_back(name + "/" + device.id);
         auto memory = static_cast<double>(device.memory.value);
-        x.memory = x.memory > 0 && memory > 0 ? std::min(x.memory, memory)
-                                              : std::max(x.memory, memory);
+        task.memory = task.memory > 0 && memory > 0
+                        ? std::min(task.memory, memory)
+                        : std::max(task.memory, memory);
       }
 }
 
-/// Given rates, and measured ones once all gateways have reported for the
-/// whole window.
-void usher_scaling::find_rates(problem& x, policy_memory& memory,
+/// Sets configured rates, and measured rates once all gateways have reported
+/// for the whole window.
+void usher_scaling::find_rates(problem& task, policy_memory& memory,
                                double now) const {
   auto& kept = memory.values;
   auto window = to_seconds(options_.window);
@@ -143,43 +144,45 @@ void usher_scaling::find_rates(problem& x, policy_memory& memory,
   auto due = renewed == kept.end()
              || (options_.renew > 0us
                  && now >= renewed->second + to_seconds(options_.renew));
-  auto measures = due && to_seconds(x.in.covered) >= window;
+  auto measures = due && to_seconds(task.in.covered) >= window;
   if (measures)
     kept["renewed"] = now;
-  for (auto* model : x.models) {
+  for (auto* model : task.models) {
     auto& name = model->settings.model;
     auto key = name + "/rate";
     if (auto given = rates_.find(name); given != rates_.end()) {
-      x.rates[name] = given->second;
+      task.rates[name] = given->second;
       continue;
     }
     if (options_.rate > 0) {
-      x.rates[name] = options_.rate;
+      task.rates[name] = options_.rate;
       continue;
     }
-    auto load = x.in.loads.find(name);
-    if (load != x.in.loads.end() && (measures || !kept.contains(key))
-        && to_seconds(x.in.covered) >= window)
+    auto load = task.in.loads.find(name);
+    if (load != task.in.loads.end() && (measures || !kept.contains(key))
+        && to_seconds(task.in.covered) >= window)
       kept[key] = mean_rate(load->second->seconds, static_cast<size_t>(window));
     if (auto known = kept.find(key); known != kept.end())
-      x.rates[name] = known->second;
+      task.rates[name] = known->second;
   }
 }
 
-/// Adds a model of which rate and profile are known.
-void usher_scaling::add_model(problem& x, const model_state& model) const {
+/// Adds a model with a known rate and profile.
+void usher_scaling::add_model(problem& task, const model_state& model) const {
   auto& name = model.settings.model;
-  auto* book = x.in.costs.get();
-  cost_query query{&model.bundle, {}, x.kind, 0, 1};
+  auto* book = task.in.costs.get();
+  cost_query query{&model.bundle, {}, task.kind, 0, 1};
   auto sizes = profiled_batches(book, query, options_.metric);
-  auto refuse = [&](std::string why) { x.out.refused[name] = std::move(why); };
+  auto refuse = [&](std::string why) {
+    task.out.refused[name] = std::move(why);
+  };
   if (model.version == 0)
     return;
   if (sizes.empty())
     return refuse("no profile has " + options_.metric + " on "
-                  + (x.kind.empty() ? "any device" : x.kind));
-  auto rate = x.rates.find(name);
-  if (rate == x.rates.end())
+                  + (task.kind.empty() ? "any device" : task.kind));
+  auto rate = task.rates.find(name);
+  if (rate == task.rates.end())
     return refuse("its rate of arrivals is not known yet");
   usher_model out{name, model.elastic ? rate->second : 0, {}};
   for (auto rows : sizes) {
@@ -188,51 +191,52 @@ void usher_scaling::add_model(problem& x, const model_state& model) const {
         || seconds->value > slo_of(model.settings))
       continue;
     auto bytes = memory_bytes(book, query, rows);
-    auto part = bytes && x.memory > 0 ? bytes->value / x.memory * 100 : 0;
+    auto part = bytes && task.memory > 0 ? bytes->value / task.memory * 100 : 0;
     out.batches.push_back({static_cast<uint64_t>(rows), rows / seconds->value,
                            profiled(book, query, options_.metric, rows)->value,
                            part});
   }
-  x.planned.push_back(std::move(out));
-  x.states.push_back(&model);
+  task.planned.push_back(std::move(out));
+  task.states.push_back(&model);
 }
 
-/// As given, or by demand. Models that no given group names have no plan.
-usher_groups usher_scaling::groups_of(problem& x) const {
+/// Configured groups, or groups by demand. A model outside all configured
+/// groups has no plan.
+usher_groups usher_scaling::groups_of(problem& task) const {
   if (groups_.empty())
-    return group_by_demand(x.planned, options_.group_size);
+    return group_by_demand(task.planned, options_.group_size);
   usher_groups out;
   std::set<size_t> named;
   for (auto& names : groups_) {
     auto& group = out.emplace_back();
     for (auto& name : names)
-      for (size_t i = 0; i < x.planned.size(); ++i)
-        if (x.planned[i].name == name) {
+      for (size_t i = 0; i < task.planned.size(); ++i)
+        if (task.planned[i].name == name) {
           group.push_back(i);
           named.insert(i);
         }
   }
-  for (size_t i = 0; i < x.planned.size(); ++i)
+  for (size_t i = 0; i < task.planned.size(); ++i)
     if (!named.contains(i))
-      x.out.refused[x.planned[i].name] = "option groups does not name it";
+      task.out.refused[task.planned[i].name] = "option groups does not name it";
   return out;
 }
 
-/// Writes groups and reasons of all planned models.
-void usher_scaling::write(problem& x, const usher_plan& plan) const {
+/// Writes the groups and reasons of all planned models.
+void usher_scaling::write(problem& task, const usher_plan& plan) const {
   auto total = "; all models " + rate_text(plan.goodput) + " on "
                + counted(plan.devices, "device")
                + (plan.complete ? "" : ", of the placements tried");
-  for (size_t i = 0; i < x.planned.size(); ++i) {
-    auto& model = x.planned[i];
-    if (x.out.refused.contains(model.name))
+  for (size_t i = 0; i < task.planned.size(); ++i) {
+    auto& model = task.planned[i];
+    if (task.out.refused.contains(model.name))
       continue;
     std::string where;
     double rate = 0;
     for (auto& r : plan.replicas) {
       if (r.model != i)
         continue;
-      auto group = group_on(*x.states[i], x.devices[r.device]);
+      auto group = group_on(*task.states[i], task.devices[r.device]);
       group.share = options_.shares ? std::min(1.0, r.batch.compute / 100) : 0;
       if (group.batch_max != 0)
         group.batch_max = std::max(group.batch_max, r.batch.rows);
@@ -241,15 +245,16 @@ void usher_scaling::write(problem& x, const usher_plan& plan) const {
       group.tuned.concurrency = options_.concurrency;
       where += (where.empty() ? "batch " + std::to_string(r.batch.rows) + " on "
                               : ", ")
-               + x.devices[r.device];
+               + task.devices[r.device];
       rate += r.batch.rate;
-      x.out.groups.push_back(std::move(group));
+      task.out.groups.push_back(std::move(group));
     }
     if (where.empty())
-      x.out.groups.push_back(group_on(*x.states[i], {}));
-    x.out.reasons[model.name] = (where.empty() ? "not served" : where) + ": "
-                                + rate_text(std::min(rate, model.rate)) + " of "
-                                + rate_text(model.rate) + " requests/s" + total;
+      task.out.groups.push_back(group_on(*task.states[i], {}));
+    task.out.reasons[model.name] = (where.empty() ? "not served" : where) + ": "
+                                   + rate_text(std::min(rate, model.rate))
+                                   + " of " + rate_text(model.rate)
+                                   + " requests/s" + total;
   }
 }
 

@@ -52,7 +52,7 @@ struct usher_options {
            " its memory demand, and memory heavy the other way round",
            1, 100},
       note{"whether a replica is limited to its compute demand as its share of"
-           " the device; false: every replica may use all of it"},
+           " the device; false: every replica may use the whole device"},
       note{"batches that a replica runs at once", 1, 256},
       note{"placements to try for a group; then the best so far counts", 1,
            1e9}};
@@ -62,32 +62,32 @@ struct usher_options {
 /// Policies `usher` and `wao-usher`: the replicas of all models of a scope on a
 /// fixed set of devices, by the heuristic of Usher (OSDI 2024) as the
 /// interference framework (thesis 505, section 3.3) re-implements it. The
-/// policies differ in nothing but the default of `metric`.
+/// policies differ only in the default of `metric`.
 ///
 /// Each group has one replica on one device, its batch size, and the compute
 /// demand as its share. A model that is not served has a group of 0 replicas.
 /// Latency, compute demand and memory come from the profile of the model alone,
-/// at the batch sizes that the profile has; batches slower than the SLO (the
-/// deadline, without one) are discarded. Expected goodput assumes the whole
-/// device even where a share is set, as in the thesis.
+/// at the batch sizes of the profile. Batches slower than the SLO (without an
+/// SLO: the deadline) are discarded. Expected goodput assumes the whole device
+/// even with a share, as in the thesis.
 ///
-/// All devices of the kind, but for those of draining nodes, are regarded as
-/// empty. `scaling.max` limits nothing here, `min` neither; `parts` and `cuts`
-/// are ignored, because replicas are whole. Without a profile of a model, or
-/// while its rate is not known, the model keeps the replicas that it has. A
-/// plan changes only with the devices, the models, the profiles and the rates.
+/// All devices of the kind, except on draining nodes, are treated as empty.
+/// `scaling.max` and `min` have no effect; `parts` and `cuts` are ignored,
+/// because replicas are whole. Without a profile or a known rate, a model keeps
+/// its replicas. A plan changes only with the devices, the models, the profiles
+/// and the rates.
 ///
 /// The thesis computes the plan once; `renew` is an extension. The open points
 /// of the paper are decided in usher_plan.hpp.
 ///
-/// Remembers, by model: `rate` (requests/s, where measured); `renewed` (the
-/// time in seconds of these); and `due`.
+/// Remembers, by model: `rate` (requests/s, when measured); `renewed` (the time
+/// of the measurement, in seconds); and `due`.
 class usher_scaling : public periodic_policy {
 public:
-  /// Errors: bad_request with the option for a text of another form, or a model
-  /// that is there twice.
+  /// Errors: bad_request with the option, for a text of another form or a
+  /// repeated model.
   static result<std::shared_ptr<const scaling_policy>>
-  make(const std::string& scope, usher_options x);
+  make(const std::string& scope, usher_options options);
 
   usher_scaling(std::string scope, usher_options options,
                 std::map<std::string, double> rates,
@@ -104,25 +104,26 @@ private:
   /// The inputs of a plan.
   struct problem;
 
-  void find_kind(problem& x) const;
-  void find_rates(problem& x, policy_memory& memory, double now) const;
-  void add_model(problem& x, const model_state& model) const;
-  usher_groups groups_of(problem& x) const;
-  void write(problem& x, const usher_plan& plan) const;
+  void find_kind(problem& task) const;
+  void find_rates(problem& task, policy_memory& memory, double now) const;
+  void add_model(problem& task, const model_state& model) const;
+  usher_groups groups_of(problem& task) const;
+  void write(problem& task, const usher_plan& plan) const;
 
   usher_options options_;
-  std::map<std::string, double> rates_; ///< given, requests/s, by model
-  std::vector<std::vector<std::string>> groups_; ///< given; empty: by demand
+  std::map<std::string, double> rates_; ///< configured, requests/s, by model
+  /// Configured; empty: by demand.
+  std::vector<std::vector<std::string>> groups_;
 };
 
 /// Policy `wao-usher`: usher by weighted average achieved occupancy.
 class wao_usher_scaling {
 public:
   static result<std::shared_ptr<const scaling_policy>>
-  make(const std::string& scope, usher_options x) {
-    if (x.metric.empty())
-      x.metric = "wao_percent";
-    return usher_scaling::make(scope, std::move(x));
+  make(const std::string& scope, usher_options options) {
+    if (options.metric.empty())
+      options.metric = "wao_percent";
+    return usher_scaling::make(scope, std::move(options));
   }
 };
 

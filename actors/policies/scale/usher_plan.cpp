@@ -9,9 +9,9 @@ namespace millrace {
 
 namespace {
 
-constexpr double tiny = 1e-6; ///< requests/s and percent that do not count
+constexpr double tiny = 1e-6; ///< requests/s or percent that count as 0
 
-/// Models that are grouped, and the sum of Creq - Mreq over these.
+/// A group of models, and the sum of Creq - Mreq over them.
 struct merged_group {
   std::vector<size_t> models;
   double surplus = 0;
@@ -24,10 +24,10 @@ merged_group operator+(const merged_group& x, const merged_group& y) {
   return out;
 }
 
-/// Weight of the best perfect matching of groups in order of their surplus,
-/// without the one at `left_out`. The smallest is paired with the largest: of
-/// all pairings this one has the sums that differ least, and the weight is a
-/// convex function of the sums.
+/// Weight of the best perfect matching of groups in the order of their surplus,
+/// without the group at `left_out`. The smallest surplus is paired with the
+/// largest: the sums of this pairing differ least, and the weight is a convex
+/// function of the sums.
 double weight_without(const std::vector<merged_group>& all, size_t left_out) {
   std::vector<double> others;
   for (size_t i = 0; i < all.size(); ++i)
@@ -39,7 +39,8 @@ double weight_without(const std::vector<merged_group>& all, size_t left_out) {
   return out;
 }
 
-/// One round: a matching of the least weight among those with the most pairs.
+/// One round: a matching with the most pairs and, among those, the least
+/// weight.
 std::vector<merged_group> merged(std::vector<merged_group> all) {
   std::stable_sort(all.begin(), all.end(), [](auto& x, auto& y) {
     return x.surplus < y.surplus - tiny;
@@ -61,12 +62,12 @@ std::vector<merged_group> merged(std::vector<merged_group> all) {
   return out;
 }
 
-/// What the replicas on a device need.
+/// Demand of the replicas on a device.
 struct device_use {
   double compute = 0; ///< percent
   double memory = 0;  ///< percent
   size_t replicas = 0;
-  size_t in_group = 0; ///< replicas of the group that is placed
+  size_t in_group = 0; ///< replicas of the current group
 };
 
 /// A number of replicas of a model at one batch size.
@@ -74,7 +75,7 @@ struct model_choice {
   size_t model = 0;
   uint64_t replicas = 0;
   usher_batch batch;
-  double goodput = 0; ///< requests/s with all of the replicas
+  double goodput = 0; ///< requests/s with all replicas
 };
 
 /// The placement of a group for one choice per model.
@@ -82,7 +83,7 @@ struct group_placement {
   std::vector<device_use> devices;
   std::vector<usher_replica> replicas;
   double goodput = 0;
-  size_t used = 0;   ///< devices with a replica, of any group
+  size_t used = 0;   ///< devices with a replica of any group
   uint64_t rows = 0; ///< sum of the batch sizes of the models
 
   bool is_better_than(const group_placement& x) const {
@@ -122,8 +123,9 @@ bool fits(const device_use& x, const usher_batch& batch) {
   return x.compute + batch.compute <= all && x.memory + batch.memory <= all;
 }
 
-/// The device for a replica of a model with other replicas on the devices
-/// `taken`: one of the group, else one of other groups, else an unused one.
+/// The device for a replica of a model that has replicas on the devices
+/// `taken`: a device of the group, else a device of other groups, else an
+/// unused device.
 std::optional<size_t> device_for(const std::vector<device_use>& devices,
                                  const usher_batch& batch,
                                  const std::vector<bool>& taken) {
@@ -201,7 +203,7 @@ private:
     return out;
   }
 
-  /// Tries the choices of the models from the one at `next` on.
+  /// Tries the choices of the models from index `next` on.
   void choose(std::vector<model_choice> chosen, double goodput) {
     auto next = chosen.size();
     if (next == choices_.size())
@@ -251,7 +253,8 @@ private:
   const std::vector<usher_model>& models_;
   const usher_limits& limits_;
   std::vector<std::vector<model_choice>> choices_; ///< by model
-  std::vector<double> most_; ///< goodput of the models from there on, at most
+  /// Highest goodput of the models from that index on.
+  std::vector<double> most_;
   group_placement begin_, best_;
   uint64_t tried_ = 0;
 };

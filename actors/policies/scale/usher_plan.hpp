@@ -25,7 +25,7 @@ struct usher_batch {
 struct usher_model {
   std::string name;
   double rate = 0; ///< requests/s that arrive
-  /// Those with a latency within the SLO, by rows; none: the model cannot be
+  /// Batches with a latency within the SLO, by rows; empty: the model cannot be
   /// served.
   std::vector<usher_batch> batches;
 };
@@ -34,7 +34,8 @@ struct usher_limits {
   uint64_t group_size = 4; ///< models in a group, at most
   uint64_t factors = 6;    ///< multiples of the least replica count to try
   double heavy = 1.2;      ///< ratio of demands that makes a model one-sided
-  /// Placements that are tried for one group; the best one up to then counts.
+  /// Limit of placements to try for a group; then the best placement so far
+  /// counts.
   uint64_t placements = 1'000'000;
 };
 
@@ -47,7 +48,7 @@ struct usher_replica {
 struct usher_plan {
   std::vector<usher_replica> replicas; ///< by group, in order of placement
   double goodput = 0;   ///< expected requests/s: the sum over all models
-  size_t devices = 0;   ///< with a replica
+  size_t devices = 0;   ///< devices with a replica
   bool complete = true; ///< false: `placements` ended the search of a group
 };
 

@@ -38,7 +38,7 @@ wanted_count utilisation_scaling::wanted(const model_state&,
   auto ready = static_cast<double>(copies_ready(load));
   if (load.service <= 0 || ready <= 0)
     return {std::max(1.0, there), "no utilisation is measured yet"};
-  // Replicas that compute all the time, and never more than can.
+  // Replicas that compute all the time, at most the ready replicas.
   auto busy = std::min(ready, requests * load.service);
   auto text =
     percent(busy / ready) + " busy, target " + percent(options_.target);

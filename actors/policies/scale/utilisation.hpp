@@ -21,12 +21,12 @@ struct utilisation_options {
 };
 
 /// Policy `utilisation`: as many replicas as compute for a target part of their
-/// time. That of OpenWhisk on Kubernetes as Flashpoint modifies it (table 3.16
+/// time. OpenWhisk's policy on Kubernetes as modified by Flashpoint (table 3.16
 /// of the digest: target 60 %; desired = ceil(current * metric / target)).
 /// Utilisation is at most 1, so that one step multiplies the ready replicas by
-/// 1 / target at most. A replica that starts counts as idle, and no replica
-/// ends while one starts, as in Kubernetes' horizontal pod autoscaler; so does
-/// the tolerance. Requests that wait count as work of the window.
+/// at most 1 / target. A starting replica counts as idle, and no replica ends
+/// while another starts. Both rules and the tolerance are those of Kubernetes'
+/// horizontal pod autoscaler. Waiting requests count as work of the window.
 class utilisation_scaling : public count_policy_with<utilisation_options> {
 public:
   using count_policy_with::count_policy_with;

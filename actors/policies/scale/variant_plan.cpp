@@ -22,7 +22,7 @@ uint64_t instances_for(const variant_facts& x, double rate) {
 }
 
 /// Depth-first search over the number of instances of each variant, from the
-/// most that are of use to 0.
+/// largest useful number down to 0.
 class plan_search {
 public:
   plan_search(const std::vector<variant_facts>& all, const variant_goal& goal,
@@ -52,7 +52,7 @@ public:
   }
 
 private:
-  /// Variants from the `depth`-th on are to serve `rate`.
+  /// Adds instances of the variants from `depth` on, to serve `rate`.
   void visit(size_t depth, double rate, double cost) {
     constexpr double exact = 1e-9;
     if (depth == order_.size()) {
@@ -81,26 +81,31 @@ private:
   const variant_goal& goal_;
   uint64_t nodes_, visited_ = 0;
   std::vector<size_t> order_; ///< by cost per rate
-  std::vector<double> rest_;  ///< cost of no instance, by depth
+  /// Change of cost when the variants from there on end, by depth.
+  std::vector<double> rest_;
   std::vector<int64_t> change_;
   std::optional<variant_plan> best_;
 };
 
 } // namespace
 
-variant_state state_of(const variant_usage& x, double peak, double excess) {
-  if (x.ready == 0)
+variant_state state_of(const variant_usage& usage, double peak, double excess) {
+  if (usage.ready == 0)
     return variant_state::inactive;
-  if (x.served >= peak * x.saturation * static_cast<double>(x.ready))
+  if (usage.served
+      >= peak * usage.saturation * static_cast<double>(usage.ready))
     return variant_state::overloaded;
-  if (x.latency > 0 && x.profiled > 0 && x.latency > excess * x.profiled)
+  if (usage.latency > 0 && usage.profiled > 0
+      && usage.latency > excess * usage.profiled)
     return variant_state::interfered;
   return variant_state::active;
 }
 
-double cost_of_change(const variant_facts& x, int64_t delta, double lambda) {
+double cost_of_change(const variant_facts& variant, int64_t delta,
+                      double lambda) {
   auto added = static_cast<double>(std::max<int64_t>(0, delta));
-  return x.cost * (static_cast<double>(delta) + lambda * x.load * added);
+  return variant.cost
+         * (static_cast<double>(delta) + lambda * variant.load * added);
 }
 
 double capacity_of(const std::vector<variant_facts>& all) {
@@ -126,7 +131,7 @@ cheapest_addition(const std::vector<variant_facts>& all,
   auto slo_counts = std::any_of(all.begin(), all.end(),
                                 [&](auto& x) { return meets_slo(x, goal); });
   std::optional<variant_plan> best;
-  double served = 0; // by the best, at most `missing`
+  double served = 0; // by the best plan, at most `missing`
   for (size_t i = 0; i < all.size(); ++i) {
     auto& x = all[i];
     auto other = running && *running != i;

@@ -3,7 +3,7 @@
 
 /// \file
 /// Which variants of an application to load and unload (INFaaS, sections 3.2
-/// and 4.2). Pure functions; the policy `infaas` gathers the facts.
+/// and 4.2). Pure functions; policy `infaas` provides the input.
 
 #include <cstdint>
 #include <optional>
@@ -13,20 +13,20 @@
 
 namespace millrace {
 
-/// What the ready replicas of a variant do.
+/// Usage of the ready replicas of a variant.
 struct variant_usage {
   uint64_t ready = 0;    ///< replicas
   double served = 0;     ///< requests per second, of all replicas
   double saturation = 0; ///< requests per second of one replica
-  double latency = 0;    ///< seconds that a batch runs, lately; 0: not known
-  double profiled = 0;   ///< the same by the profile
+  double latency = 0;    ///< seconds of a batch, recently; 0: unknown
+  double profiled = 0;   ///< seconds of a batch, by the profile
 };
 
 /// The state of a variant. Overload is tested first: an overloaded variant is
 /// never interfered. The paper gives no tolerances: `peak` is the part of the
 /// saturation throughput that counts as the peak, `excess` the factor by which
 /// the latency may exceed the profile.
-variant_state state_of(const variant_usage& x, double peak, double excess);
+variant_state state_of(const variant_usage& usage, double peak, double excess);
 
 /// A variant of an application, in the symbols of section 4.2.1.
 struct variant_facts {
@@ -38,7 +38,7 @@ struct variant_facts {
   uint64_t room = 0;     ///< instances that fit beside these
 };
 
-/// What the variants are to serve.
+/// The goal of a plan.
 struct variant_goal {
   double rate = 0;   ///< (L + slack) requests per second
   double slo = 0;    ///< S, in seconds; 0: none
@@ -53,18 +53,23 @@ struct variant_plan {
 };
 
 /// Cost(delta) = C * (delta + lambda * T_load * max(delta, 0)).
-double cost_of_change(const variant_facts& x, int64_t delta, double lambda);
+double cost_of_change(const variant_facts& variant, int64_t delta,
+                      double lambda);
 
-/// The rate that the instances serve at most.
+/// The highest rate that the instances can serve.
 double capacity_of(const std::vector<variant_facts>& all);
 
 /// The cheaper of two ways to serve more (section 4.2.2): to replicate the
-/// variant with most capacity, or to add a variant of higher throughput. With
-/// no instance every variant may be added. New instances meet the SLO; if no
-/// variant does, the SLO does not count. Running instances stay. If no single
-/// variant has room for the whole rate, the variant with the largest served
-/// part is added. Nothing: the rate is served already, or no variant has room.
-/// `upgrade`: whether variants other than the running one count.
+/// variant with the most capacity, or to add a variant of higher throughput.
+///
+/// - With no instance, every variant may be added.
+/// - New instances meet the SLO; if no variant does, the SLO is ignored.
+/// - Running instances stay.
+/// - If no single variant has room for the whole rate, the variant that serves
+///   the largest part is added.
+///
+/// Nothing: the rate is served already, or no variant has room. `upgrade`:
+/// whether variants other than the running one count.
 std::optional<variant_plan>
 cheapest_addition(const std::vector<variant_facts>& all,
                   const variant_goal& goal, bool upgrade);
@@ -72,23 +77,22 @@ cheapest_addition(const std::vector<variant_facts>& all,
 /// The integer program of section 4.2.1, solved by branch and bound: the
 /// changes of least cost with which the instances serve the rate. Variants that
 /// exceed the SLO are not added, but may stay. Constraint 3 is `room`. Visits
-/// `nodes` nodes at most. Nothing: no change within room serves the rate.
+/// at most `nodes` nodes. Nothing: no change within room serves the rate.
 std::optional<variant_plan> cheapest_plan(const std::vector<variant_facts>& all,
                                           const variant_goal& goal,
                                           uint64_t nodes = 100'000);
 
-/// One instance less, or another variant in place of one, and the variant that
-/// gives way.
+/// Removes one instance of a variant, or replaces a variant.
 struct variant_reduction {
   size_t from = 0;
-  std::optional<size_t> to; ///< nothing: one instance of `from` less
+  std::optional<size_t> to; ///< nothing: only one instance of `from` less
   uint64_t added = 0;       ///< instances of `to`
   double saved = 0;         ///< cost per second
 };
 
 /// The changes that save cost while the rate is served (section 4.2.2, scaling
-/// down), the largest saving first. One instance is left. A downgrade replaces
-/// all instances of a variant; `downgrade`: whether downgrades count.
+/// down), the largest saving first. At least one instance stays. A downgrade
+/// replaces all instances of a variant; `downgrade`: whether downgrades count.
 std::vector<variant_reduction>
 cheaper_plans(const std::vector<variant_facts>& all, const variant_goal& goal,
               bool downgrade);

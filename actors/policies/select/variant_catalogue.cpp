@@ -18,10 +18,10 @@ bool meets(size_t variant, const catalogue_variant& x,
 } // namespace
 
 std::set<variant_catalogue::order>&
-variant_catalogue::set_of(application& in, const entry& x) const {
-  return x.replicas.empty()  ? in.inactive
-         : !x.active.empty() ? in.active
-                             : in.degraded;
+variant_catalogue::set_of(application& in, const entry& variant) const {
+  return variant.replicas.empty()  ? in.inactive
+         : !variant.active.empty() ? in.active
+                                   : in.degraded;
 }
 
 variant_catalogue::order variant_catalogue::key_of(size_t variant) const {
@@ -40,19 +40,20 @@ void variant_catalogue::change(size_t variant, F f) {
   set_of(in, x).insert(key_of(variant));
 }
 
-size_t variant_catalogue::add(catalogue_variant x) {
-  variants_.push_back({std::move(x), {}, {}, {}});
+size_t variant_catalogue::add(catalogue_variant added) {
+  variants_.push_back({std::move(added), {}, {}, {}});
   auto variant = variants_.size() - 1;
   change(variant, [](entry&) {});
   return variant;
 }
 
-void variant_catalogue::set_utilisation(size_t worker, size_t kind, double x) {
-  auto [known, fresh] = utilisation_[kind].try_emplace(worker, x);
+void variant_catalogue::set_utilisation(size_t worker, size_t kind,
+                                        double utilisation) {
+  auto [known, fresh] = utilisation_[kind].try_emplace(worker, utilisation);
   auto& all = workers_[kind];
   if (!fresh)
-    all.erase({std::exchange(known->second, x), worker});
-  all.insert({x, worker});
+    all.erase({std::exchange(known->second, utilisation), worker});
+  all.insert({utilisation, worker});
 }
 
 void variant_catalogue::set_replica(size_t variant, size_t worker, double load,
@@ -88,11 +89,11 @@ std::optional<size_t> variant_catalogue::roomy_worker(size_t kind) const {
 }
 
 std::optional<variant_choice>
-variant_catalogue::active_one(const application& in, const variant_query& x,
+variant_catalogue::active_one(const application& in, const variant_query& query,
                               bool fit) const {
   for (auto& [cost, latency, variant] : in.active) {
     auto& all = variants_[variant].active;
-    if (meets(variant, variants_[variant].facts, x))
+    if (meets(variant, variants_[variant].facts, query))
       return variant_choice{
         variant, fit ? all.rbegin()->second : all.begin()->second, false};
   }
@@ -101,9 +102,9 @@ variant_catalogue::active_one(const application& in, const variant_query& x,
 
 std::optional<variant_choice>
 variant_catalogue::inactive_one(const application& in,
-                                const variant_query& x) const {
+                                const variant_query& query) const {
   for (auto& [time, cost, variant] : in.inactive)
-    if (meets(variant, variants_[variant].facts, x))
+    if (meets(variant, variants_[variant].facts, query))
       if (auto worker = roomy_worker(variants_[variant].facts.kind))
         return variant_choice{variant, *worker, true};
   return std::nullopt;
@@ -111,34 +112,36 @@ variant_catalogue::inactive_one(const application& in,
 
 std::optional<variant_choice>
 variant_catalogue::degraded_one(const application& in,
-                                const variant_query& x) const {
+                                const variant_query& query) const {
   for (auto& [cost, latency, variant] : in.degraded)
-    if (meets(variant, variants_[variant].facts, x))
+    if (meets(variant, variants_[variant].facts, query))
       return variant_choice{variant,
                             variants_[variant].degraded.begin()->second, false};
   return std::nullopt;
 }
 
 std::optional<variant_choice>
-variant_catalogue::by_index(const variant_query& x, bool fit) const {
-  auto in = applications_.find(x.application);
+variant_catalogue::by_index(const variant_query& query, bool fit) const {
+  auto in = applications_.find(query.application);
   if (in == applications_.end())
     return std::nullopt;
   auto& all = in->second;
-  if (auto found = active_one(all, x, fit))
+  if (auto found = active_one(all, query, fit))
     return found;
-  auto found = x.loads_first ? inactive_one(all, x) : degraded_one(all, x);
+  auto found =
+    query.loads_first ? inactive_one(all, query) : degraded_one(all, query);
   if (found)
     return found;
-  return x.loads_first ? degraded_one(all, x) : inactive_one(all, x);
+  return query.loads_first ? degraded_one(all, query)
+                           : inactive_one(all, query);
 }
 
 std::optional<variant_choice>
-variant_catalogue::by_scan(const variant_query& x) const {
+variant_catalogue::by_scan(const variant_query& query) const {
   // Rank, two figures by rank, variant, load or utilisation, worker.
   using candidate = std::tuple<int, double, double, size_t, double, size_t>;
   std::optional<candidate> best;
-  const int inactive = x.loads_first ? 1 : 2, degraded = 3 - inactive;
+  const int inactive = query.loads_first ? 1 : 2, degraded = 3 - inactive;
   auto consider = [&](const candidate& y) {
     if (!best || y < *best)
       best = y;
@@ -146,7 +149,7 @@ variant_catalogue::by_scan(const variant_query& x) const {
   for (size_t variant = 0; variant < variants_.size(); ++variant) {
     auto& [facts, replicas, active_workers, degraded_workers] =
       variants_[variant];
-    if (facts.application != x.application || !meets(variant, facts, x))
+    if (facts.application != query.application || !meets(variant, facts, query))
       continue;
     for (auto& [worker, is] : replicas)
       consider({is.degraded ? degraded : 0, facts.cost, facts.latency, variant,
@@ -166,9 +169,10 @@ variant_catalogue::by_scan(const variant_query& x) const {
 }
 
 std::optional<variant_choice>
-variant_catalogue::choose(const variant_query& x, selection_rule by) const {
-  return by == selection_rule::brute ? by_scan(x)
-                                     : by_index(x, by == selection_rule::fit);
+variant_catalogue::choose(const variant_query& query, selection_rule by) const {
+  return by == selection_rule::brute
+           ? by_scan(query)
+           : by_index(query, by == selection_rule::fit);
 }
 
 } // namespace millrace

@@ -29,7 +29,7 @@ constexpr auto names_of(selection_rule) {
   return name_table{"infaas", "brute", "fit"};
 }
 
-/// A variant: static facts.
+/// Static facts of a variant.
 struct catalogue_variant {
   std::string application;
   double accuracy = 0;
@@ -39,19 +39,19 @@ struct catalogue_variant {
   size_t kind = 0;    ///< of device
 };
 
-/// What a request demands.
+/// Requirements of a request.
 struct variant_query {
   std::string application;
   double accuracy = 0; ///< at least
   double latency = 0;  ///< at most, by the profile; 0: any
-  /// Whether a variant without replicas comes before one whose replicas are
-  /// overloaded or interfered.
+  /// Whether a variant without replicas comes before a variant with only
+  /// overloaded or interfered replicas.
   bool loads_first = true;
-  /// Whether a variant may answer the request at all; null: each may.
+  /// Whether a variant may answer the request; null: all variants may.
   std::function<bool(size_t variant)> allowed{};
 };
 
-/// The answer to a query.
+/// The result of a query.
 struct variant_choice {
   size_t variant = 0;
   size_t worker = 0;
@@ -61,34 +61,36 @@ struct variant_choice {
 };
 
 /// Variants, workers and their replicas. Choices, in this order:
-/// 1. an active variant, the one of least cost; its least loaded worker;
-/// 2. a variant without replicas, the one of least loading time plus latency
-///    with a kind of device that has room on a worker; the worker with the
-///    lowest utilisation of the kind;
-/// 3. a variant with overloaded or interfered replicas alone, the one of least
-///    cost; its least loaded worker.
-/// Without `loads_first` 3 comes before 2. The paper leaves the choice among
-/// active variants open, and does not mention the third. Of equal ones the
-/// lower number is chosen. A change takes logarithmic time; a choice visits
-/// variants of the application in the order of preference until one meets the
-/// demand.
+///
+/// 1. An active variant of least cost, on its least loaded worker.
+/// 2. A variant without replicas, of least loading time plus latency, with room
+///    on a device of its kind; the worker with the lowest utilisation of the
+///    kind.
+/// 3. A variant with only overloaded or interfered replicas, of least cost, on
+///    its least loaded worker.
+///
+/// Without `loads_first`, choice 3 comes before 2. The paper leaves the choice
+/// among active variants open, and does not mention choice 3. Among equals the
+/// lower number is chosen. A change takes logarithmic time. A choice visits
+/// variants of the application in the order of preference until a variant meets
+/// the demand.
 class variant_catalogue {
 public:
-  size_t add(catalogue_variant x);
+  size_t add(catalogue_variant added);
   size_t size() const { return variants_.size(); }
 
-  /// Utilisation of a kind of device of a worker, from 0 to 1; at 1 there is no
-  /// room for a variant.
-  void set_utilisation(size_t worker, size_t kind, double x);
+  /// Sets the utilisation of a kind of device on a worker, from 0 to 1; at 1
+  /// the worker has no room for a variant.
+  void set_utilisation(size_t worker, size_t kind, double utilisation);
 
-  /// A replica of a variant is on a worker. `degraded`: it is overloaded or
+  /// Sets the state of a replica on a worker. `degraded`: overloaded or
   /// interfered. `load`: part of its saturation throughput.
   void set_replica(size_t variant, size_t worker, double load, bool degraded);
   void remove_replica(size_t variant, size_t worker);
 
   /// Nothing: no variant of the application meets the demand, or no worker has
-  /// room for any.
-  std::optional<variant_choice> choose(const variant_query& x,
+  /// room.
+  std::optional<variant_choice> choose(const variant_query& query,
                                        selection_rule by) const;
 
 private:
@@ -107,20 +109,20 @@ private:
     std::set<order> inactive;         ///< by loading time plus latency, cost
   };
 
-  std::set<order>& set_of(application& in, const entry& x) const;
+  std::set<order>& set_of(application& in, const entry& variant) const;
   order key_of(size_t variant) const;
   template <class F>
   void change(size_t variant, F f);
   std::optional<size_t> roomy_worker(size_t kind) const;
   std::optional<variant_choice>
-  active_one(const application& in, const variant_query& x, bool fit) const;
+  active_one(const application& in, const variant_query& query, bool fit) const;
   std::optional<variant_choice> inactive_one(const application& in,
-                                             const variant_query& x) const;
+                                             const variant_query& query) const;
   std::optional<variant_choice> degraded_one(const application& in,
-                                             const variant_query& x) const;
-  std::optional<variant_choice> by_index(const variant_query& x,
+                                             const variant_query& query) const;
+  std::optional<variant_choice> by_index(const variant_query& query,
                                          bool fit) const;
-  std::optional<variant_choice> by_scan(const variant_query& x) const;
+  std::optional<variant_choice> by_scan(const variant_query& query) const;
 
   std::vector<entry> variants_;
   std::map<std::string, application, std::less<>> applications_;

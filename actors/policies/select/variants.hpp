@@ -10,19 +10,19 @@
 
 namespace millrace {
 
-/// A served model as far as choosing among models needs it.
+/// The properties of a served model that the choice of a model uses.
 struct variant_view {
   std::string model;
   uint64_t version = 0;
   std::string application;
   std::vector<std::string> aliases;
   std::optional<double> accuracy;
-  microseconds latency{0}; ///< moving average; 0: not known yet
+  microseconds latency{0}; ///< moving average; 0: unknown
   bool ready = false;      ///< its replicas can answer
   bool waits = false;      ///< a replica is started when a request comes
 };
 
-/// What a request asks for.
+/// Requirements of a request.
 struct selection_request {
   std::string model;
   std::string version; ///< a number or an alias; empty: default, else newest
@@ -31,13 +31,16 @@ struct selection_request {
   std::optional<microseconds> latency{}; ///< of the variant, at most
 };
 
-/// Which of the served models answers a request: the one it names, in the
-/// version it names (a number or an alias; else what "default" means, else the
-/// newest), with those that have no replica coming last; or the quickest ready
-/// variant of the application it names that is accurate and quick enough.
-/// Stands in for INFaaS's selection until that moves in. Errors: unknown_model,
-/// saying what there is; unavailable when no variant that would do is ready;
-/// bad_request when it names neither.
+/// Returns the index of the model that answers a request.
+///
+/// - A request with a model gets the requested version (a number or an alias;
+///   else the alias "default", else the newest version). Models without a
+///   replica come last.
+/// - A request with an application gets the ready variant of lowest latency
+///   that meets the required accuracy and latency.
+///
+/// Errors: unknown_model, with the served models; unavailable when no suitable
+/// variant is ready; bad_request when the request has neither.
 result<size_t> choose_variant(const std::vector<variant_view>& xs,
                               const selection_request& wanted);
 

@@ -32,7 +32,7 @@ void bundle_map::add(size_t number, const node_state& node, list which) {
   for (auto& x : node.*which) {
     auto& e = entries_[x.model][x.version];
     auto& nodes = which == &node_state::models ? e.disk : e.kept;
-    nodes.emplace(number, &x); // of two the first counts
+    nodes.emplace(number, &x); // the first of duplicates counts
     ++e.contents[x.content];
   }
 }

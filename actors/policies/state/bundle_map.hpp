@@ -10,12 +10,12 @@
 
 namespace millrace {
 
-/// The bundles of a cluster by model and version, for nodes by number: the
-/// questions of cluster_view.hpp without a walk over all nodes.
+/// The bundles of a cluster by model and version, for nodes by number: answers
+/// the queries of cluster_view.hpp without a walk over all nodes.
 class bundle_map {
 public:
-  /// Replaces the bundles of a node, which stays where it is while the index
-  /// refers to it. Returns whether its bundles differ from those before.
+  /// Replaces the bundles of a node. The node must not move while the index
+  /// refers to it. Returns whether its bundles have changed.
   bool set(size_t number, const node_state& node);
 
   /// As bundle_on.
@@ -29,19 +29,20 @@ public:
   const model_info* for_node(size_t number, const node_state& node,
                              const std::string& model, uint64_t version) const;
 
-  /// The bundle if all nodes that have one have the same; null otherwise.
+  /// Returns the bundle if all nodes with the model and version have the same
+  /// one; null otherwise.
   const model_info* only(const std::string& model, uint64_t version) const;
 
-  /// Numbers of the nodes that have a bundle, or have kept it; rising.
+  /// Numbers of the nodes with a bundle on disk or in the cache, ascending.
   std::vector<size_t> holders(const std::string& model, uint64_t version) const;
 
-  /// At least as many as have it.
+  /// An upper bound of the number of holders.
   size_t holder_count(const std::string& model, uint64_t version) const;
 
   friend bool operator==(const bundle_map&, const bundle_map&) = default;
 
 private:
-  /// What makes a bundle another one.
+  /// Two bundles are the same when all these are equal.
   struct identity {
     std::string model;
     uint64_t version = 0;
@@ -53,7 +54,7 @@ private:
   /// The nodes with one bundle.
   struct entry {
     std::map<size_t, const model_info*> disk, kept;
-    std::map<std::string, size_t> contents; ///< and how many nodes have it
+    std::map<std::string, size_t> contents; ///< number of nodes, by content
     friend bool operator==(const entry&, const entry&) = default;
   };
   using list = std::vector<model_info> node_state::*;
@@ -64,7 +65,7 @@ private:
   void remove(size_t number, const std::vector<identity>& xs, list which);
 
   std::map<std::string, std::map<uint64_t, entry>> entries_;
-  /// By node: its bundles on disk, and those that it has kept.
+  /// By node: bundles on disk, and in the cache.
   std::map<size_t, std::pair<std::vector<identity>, std::vector<identity>>>
     known_;
 };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What the capacity index answers.
+/// Queries of the capacity index.
 
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 #include "actors/policies/state/costs.hpp"
 #include "actors/policies/state/device_capacity.hpp"
 
@@ -22,13 +22,13 @@ bool device_capacity::is_on_disk(size_t host, const model_info& its) const {
   return has_kept(node, its) && !is_held;
 }
 
-size_t device_capacity::of(const placed_replica& x) const {
-  auto i = numbers_.find(*x.node);
+size_t device_capacity::of(const placed_replica& replica) const {
+  auto i = numbers_.find(*replica.node);
   if (i == numbers_.end())
     return size();
   auto& host = hosts_[i->second];
   for (auto at = host.first; at < host.last; ++at)
-    if (all_[at].device->id == x.status->what.device)
+    if (all_[at].device->id == replica.status->what.device)
       return at;
   return size();
 }
@@ -36,42 +36,43 @@ size_t device_capacity::of(const placed_replica& x) const {
 uint64_t device_capacity::activations(const model_info& its,
                                       const layer_range& layers,
                                       const device_info& device,
-                                      const replica_group& x) const {
+                                      const replica_group& group) const {
   if (!costs_ || !costs_->profiles.contains(its.model))
     return 0;
-  auto rows = std::max(x.batch_max, x.tuned.batch);
-  auto threads = x.tuned.threads;
-  activation_key key{its.model, its.version, layers, device.kind,
-                     x.share,   threads,     rows};
+  auto rows = std::max(group.batch_max, group.tuned.batch);
+  auto threads = group.tuned.threads;
+  activation_key key{its.model,   its.version, layers, device.kind,
+                     group.share, threads,     rows};
   if (auto i = activations_.find(key); i != activations_.end())
     return i->second;
-  auto known = activation_bytes(costs_.get(),
-                                {&its, layers, device.kind, x.share, threads},
-                                static_cast<double>(rows));
+  auto known = activation_bytes(
+    costs_.get(), {&its, layers, device.kind, group.share, threads},
+    static_cast<double>(rows));
   return activations_[key] = known ? static_cast<uint64_t>(known->value) : 0;
 }
 
 footprint device_capacity::footprint_on(size_t host, const device_info& device,
-                                        const replica_group& x) const {
-  auto* its = bundles_.for_node(host, *hosts_[host].node, x.model, x.version);
+                                        const replica_group& group) const {
+  auto* its =
+    bundles_.for_node(host, *hosts_[host].node, group.model, group.version);
   if (its == nullptr)
-    return {0, 0, x.units};
+    return {0, 0, group.units};
   auto all = whole_of(*its);
-  auto bytes =
-    millrace::bytes_of(*its, x.layers) + activations(*its, x.layers, device, x);
+  auto bytes = millrace::bytes_of(*its, group.layers)
+               + activations(*its, group.layers, device, group);
   return {bytes,
-          completed_.contains(x.model)
-            ? its->bytes + activations(*its, all, device, x)
+          completed_.contains(group.model)
+            ? its->bytes + activations(*its, all, device, group)
             : bytes,
-          x.units};
+          group.units};
 }
 
 footprint device_capacity::of(const device_room& on,
-                              const replica_group& x) const {
-  return footprint_on(on.host, *on.device, x);
+                              const replica_group& group) const {
+  return footprint_on(on.host, *on.device, group);
 }
 
-/// A host that has or gets other layers of the bundle fetches the whole bundle.
+/// A host with other layers of the bundle fetches the whole bundle.
 uint64_t device_capacity::memory::more_for(const model_info& its,
                                            const layer_range& layers) const {
   auto bytes = millrace::bytes_of(its, layers);
@@ -89,49 +90,50 @@ uint64_t device_capacity::memory::sum() const {
     [](auto sum, auto& entry) { return sum + entry.second.bytes; });
 }
 
-bool device_capacity::can_get(const device_room& on, const replica_group& x,
+bool device_capacity::can_get(const device_room& on, const replica_group& group,
                               uint64_t freed) const {
   auto& node = *on.node;
   if (node.cache_memory == 0)
     return true;
-  auto* its = bundles_.for_node(on.host, node, x.model, x.version);
+  auto* its = bundles_.for_node(on.host, node, group.model, group.version);
   if (its == nullptr || is_on_disk(on.host, *its))
     return true;
   auto& there = hosts_[on.host].memory;
-  auto more = there.more_for(*its, x.layers);
+  auto more = there.more_for(*its, group.layers);
   return more == 0 || there.sum() + more <= node.cache_memory + freed;
 }
 
 bool device_capacity::has_bundle(const device_room& on,
-                                 const replica_group& x) const {
-  return bundles_.for_node(on.host, *on.node, x.model, x.version) != nullptr;
+                                 const replica_group& group) const {
+  return bundles_.for_node(on.host, *on.node, group.model, group.version)
+         != nullptr;
 }
 
 uint64_t device_capacity::bytes_of(const device_room& on,
-                                   const replica_group& x) const {
-  auto* its = bundles_.for_node(on.host, *on.node, x.model, x.version);
-  return its == nullptr ? 0 : millrace::bytes_of(*its, x.layers);
+                                   const replica_group& group) const {
+  auto* its = bundles_.for_node(on.host, *on.node, group.model, group.version);
+  return its == nullptr ? 0 : millrace::bytes_of(*its, group.layers);
 }
 
-/// A lower limit of what a replica needs of a device of a kind: exact while all
-/// nodes that have its bundle have the same.
-capacity_need device_capacity::need_of(const replica_group& x,
+/// A lower bound of the need of a replica on a device of a kind; exact when all
+/// nodes with its bundle have the same one.
+capacity_need device_capacity::need_of(const replica_group& group,
                                        const std::string& kind,
                                        bool whole) const {
-  capacity_need out{0, whole, x.units};
-  auto* its = bundles_.only(x.model, x.version);
+  capacity_need out{0, whole, group.units};
+  auto* its = bundles_.only(group.model, group.version);
   if (its == nullptr)
     return out;
   device_info device;
   device.kind = kind;
-  auto all = whole && completed_.contains(x.model);
-  auto layers = all ? whole_of(*its) : x.layers;
+  auto all = whole && completed_.contains(group.model);
+  auto layers = all ? whole_of(*its) : group.layers;
   out.bytes =
-    millrace::bytes_of(*its, layers) + activations(*its, layers, device, x);
+    millrace::bytes_of(*its, layers) + activations(*its, layers, device, group);
   return out;
 }
 
-/// Devices with that id, on any node or on the one that is named.
+/// Devices with the id of the selector, on any node or on the named node.
 std::vector<size_t>
 device_capacity::named_devices(const std::string& selector) const {
   if (selector.empty())
@@ -151,28 +153,30 @@ device_capacity::named_devices(const std::string& selector) const {
   return out;
 }
 
-/// The nodes that have a bundle, where these are few and no other can get it.
+/// The nodes with a bundle, if there are few and no other node can fetch it.
 std::optional<std::vector<size_t>>
-device_capacity::few_holders(const replica_group& x) const {
-  auto* its = bundles_.any(x.model, x.version);
+device_capacity::few_holders(const replica_group& group) const {
+  auto* its = bundles_.any(group.model, group.version);
   auto travels = its != nullptr && !its->content.empty() && fetching_ > 0;
-  if (travels || bundles_.holder_count(x.model, x.version) > hosts_.size() / 2)
+  if (travels
+      || bundles_.holder_count(group.model, group.version) > hosts_.size() / 2)
     return std::nullopt;
-  return bundles_.holders(x.model, x.version);
+  return bundles_.holders(group.model, group.version);
 }
 
 const device_capacity::presence*
-device_capacity::find(const replica_group& x) const {
-  auto i = models_.find({x.model, x.version});
+device_capacity::find(const replica_group& group) const {
+  auto i = models_.find({group.model, group.version});
   return i == models_.end() ? nullptr : &i->second;
 }
 
-std::vector<size_t> device_capacity::hosts_with(const replica_group& x) const {
+std::vector<size_t>
+device_capacity::hosts_with(const replica_group& group) const {
   std::vector<size_t> loaded, out;
-  if (auto* is = find(x))
+  if (auto* is = find(group))
     for (auto& [host, n] : is->loaded)
       loaded.push_back(host);
-  auto* its = bundles_.any(x.model, x.version);
+  auto* its = bundles_.any(group.model, group.version);
   if (its == nullptr || its->content.empty())
     return loaded;
   auto i = cached_.find(its->content);
@@ -184,12 +188,12 @@ std::vector<size_t> device_capacity::hosts_with(const replica_group& x) const {
 }
 
 std::vector<size_t>
-device_capacity::hosts_awaiting(const replica_group& x) const {
+device_capacity::hosts_awaiting(const replica_group& group) const {
   std::vector<size_t> out;
-  auto* is = find(x);
+  auto* is = find(group);
   if (is == nullptr || is->starting.empty())
     return out;
-  auto there = hosts_with(x);
+  auto there = hosts_with(group);
   for (auto& [host, n] : is->starting)
     if (!std::binary_search(there.begin(), there.end(), host))
       out.push_back(host);
@@ -197,20 +201,21 @@ device_capacity::hosts_awaiting(const replica_group& x) const {
 }
 
 const std::map<size_t, uint64_t>*
-device_capacity::devices_with(const replica_group& x) const {
-  auto* is = find(x);
+device_capacity::devices_with(const replica_group& group) const {
+  auto* is = find(group);
   return is == nullptr ? nullptr : &is->on;
 }
 
-bool device_capacity::has_replica(size_t device, const replica_group& x) const {
-  auto* is = find(x);
+bool device_capacity::has_replica(size_t device,
+                                  const replica_group& group) const {
+  auto* is = find(group);
   return is != nullptr && is->on.contains(device);
 }
 
-bool device_capacity::is_part(const replica_group& x) const {
-  auto* its = bundles_.any(x.model, x.version);
-  return its != nullptr && x.layers != layer_range{}
-         && x.layers != whole_of(*its);
+bool device_capacity::is_part(const replica_group& group) const {
+  auto* its = bundles_.any(group.model, group.version);
+  return its != nullptr && group.layers != layer_range{}
+         && group.layers != whole_of(*its);
 }
 
 } // namespace millrace

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// The order in which devices are tried for a replica.
+/// The order in which devices are considered for a replica.
 enum class device_order : uint8_t {
   emptiest,    ///< fewest replicas first
   fullest,     ///< smallest unused part first, then most replicas
@@ -19,14 +19,14 @@ enum class device_order : uint8_t {
   most_units   ///< most free units first
 };
 
-/// What the index knows of a device, or the best values among several.
+/// Values of a device in the index, or the best values of several devices.
 struct capacity_summary {
   static constexpr auto none = std::numeric_limits<uint64_t>::max();
 
   uint64_t emptiest = none; ///< rank in that order; smaller comes first
   uint64_t fullest = none;  ///< rank in that order
-  uint64_t free = 0;        ///< bytes beside the replicas
-  uint64_t free_whole = 0;  ///< and beside what parts need to become whole
+  uint64_t free = 0;        ///< bytes that replicas leave free
+  uint64_t free_whole = 0;  ///< bytes, less reservations for whole replicas
   uint64_t free_units = 0;  ///< none: not limited
 
   uint64_t rank(device_order by) const {
@@ -45,37 +45,39 @@ struct capacity_summary {
     }
   }
 
-  capacity_summary joined_with(const capacity_summary& x) const {
-    return {std::min(emptiest, x.emptiest), std::min(fullest, x.fullest),
-            std::max(free, x.free), std::max(free_whole, x.free_whole),
-            std::max(free_units, x.free_units)};
+  capacity_summary joined_with(const capacity_summary& other) const {
+    return {std::min(emptiest, other.emptiest),
+            std::min(fullest, other.fullest), std::max(free, other.free),
+            std::max(free_whole, other.free_whole),
+            std::max(free_units, other.free_units)};
   }
 
   friend bool operator==(const capacity_summary&,
                          const capacity_summary&) = default;
 };
 
-/// The least that a replica takes of any device of one kind.
+/// The least need of a replica on any device of one kind.
 struct capacity_need {
   uint64_t bytes = 0;
-  bool whole = false; ///< bytes are needed beside reserved ones
+  bool whole = false; ///< bytes are needed beside the reservations
   uint64_t units = 0;
 
-  bool is_met_by(const capacity_summary& x) const {
-    return (whole ? x.free_whole : x.free) >= bytes && x.free_units >= units;
+  bool is_met_by(const capacity_summary& summary) const {
+    return (whole ? summary.free_whole : summary.free) >= bytes
+           && summary.free_units >= units;
   }
 };
 
 /// Devices of one kind as a tournament tree: each inner node has the best
-/// values of its devices, so that a search leaves out whole subtrees. A change
-/// and a search take O(log n) steps; a search takes more where devices that
-/// come first in the order pass the summary and fail `pass`.
+/// values of its devices, so that a search skips whole subtrees. A change and a
+/// search take O(log n) steps. A search takes more steps when early devices of
+/// the order pass the summary and fail `pass`.
 class capacity_tree {
 public:
   /// Rank and number of a device; smaller is better.
   using found = std::pair<uint64_t, size_t>;
 
-  /// Adds a device with a higher number than all before. Returns its place.
+  /// Adds a device with a higher number than all before. Returns its position.
   size_t add(size_t device) {
     devices_.push_back(device);
     return devices_.size() - 1;
@@ -89,9 +91,9 @@ public:
     nodes_.assign(2 * width_, {});
   }
 
-  void set(size_t place, const capacity_summary& x) {
+  void set(size_t place, const capacity_summary& summary) {
     auto i = width_ + place;
-    nodes_[i] = x;
+    nodes_[i] = summary;
     for (i /= 2; i > 0; i /= 2) {
       auto best = nodes_[2 * i].joined_with(nodes_[2 * i + 1]);
       if (best == nodes_[i])
@@ -104,8 +106,8 @@ public:
     return nodes_[width_ + place];
   }
 
-  /// Sets `best` to the first device in the order that meets the need and for
-  /// which `pass` is true, if that comes before the present `best`.
+  /// Sets `best` to the first device in the order that meets the need and
+  /// `pass`, if that device comes before the present `best`.
   template <class Pass>
   void search(device_order by, const capacity_need& need,
               std::optional<found>& best, const Pass& pass) const {
@@ -116,7 +118,7 @@ public:
   friend bool operator==(const capacity_tree&, const capacity_tree&) = default;
 
 private:
-  /// `leaves`: how many places there are below the node.
+  /// `leaves`: number of positions below the node.
   template <class Pass>
   void search_below(size_t node, size_t leaves, device_order by,
                     const capacity_need& need, std::optional<found>& best,

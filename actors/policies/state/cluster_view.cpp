@@ -25,9 +25,9 @@ std::string replica_numbers::fresh(const std::string& model, uint64_t version) {
   return stem + "." + std::to_string(++highest_[stem]);
 }
 
-bool is_there(const replica_status& x) {
-  return x.state == replica_condition::ready
-         || x.state == replica_condition::starting;
+bool is_there(const replica_status& replica) {
+  return replica.state == replica_condition::ready
+         || replica.state == replica_condition::starting;
 }
 
 namespace {
@@ -49,7 +49,7 @@ const model_info* bundle_on(const node_state& node, const std::string& model,
 
 namespace {
 
-// Nodes come as a map by name, or as a list.
+// Nodes are in a map by name, or in a list.
 const node_state& node_in(const std::pair<const std::string, node_state>& x) {
   return x.second;
 }
@@ -79,9 +79,9 @@ const model_info* bundle_of(const node_list& nodes, const std::string& model,
   return find_bundle(nodes, model, version);
 }
 
-bool has_kept(const node_state& node, const model_info& x) {
-  auto* kept = find_in(node.kept, x.model, x.version);
-  return kept != nullptr && kept->content == x.content;
+bool has_kept(const node_state& node, const model_info& model) {
+  auto* kept = find_in(node.kept, model.model, model.version);
+  return kept != nullptr && kept->content == model.content;
 }
 
 const model_info* bundle_for(const cluster_view& view, const node_state& node,
@@ -96,7 +96,7 @@ const model_info* bundle_for(const cluster_view& view, const node_state& node,
 
 namespace {
 
-/// The version that is meant, of those that were kept; 0: none.
+/// Resolves a version among the bundles in caches; 0: none.
 template <class Nodes>
 uint64_t resolve_kept(const Nodes& nodes, const model_settings& x) {
   std::set<uint64_t> kept, serving;
@@ -139,12 +139,14 @@ uint64_t resolve(const Nodes& nodes, const model_settings& x) {
 
 } // namespace
 
-uint64_t resolve_version(const cluster_view& view, const model_settings& x) {
-  return resolve(view.nodes, x);
+uint64_t resolve_version(const cluster_view& view,
+                         const model_settings& settings) {
+  return resolve(view.nodes, settings);
 }
 
-uint64_t resolve_version(const node_list& nodes, const model_settings& x) {
-  return resolve(nodes, x);
+uint64_t resolve_version(const node_list& nodes,
+                         const model_settings& settings) {
+  return resolve(nodes, settings);
 }
 
 } // namespace millrace

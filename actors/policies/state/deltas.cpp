@@ -11,7 +11,7 @@ using parts = std::map<std::string, std::shared_ptr<const T>>;
 template <class T>
 using changes = std::map<std::string, std::optional<T>>;
 
-/// Both maps are walked once, side by side.
+/// Walks both maps once, in parallel.
 template <class T>
 changes<T> changes_between(const parts<T>& before, const parts<T>& after) {
   changes<T> out;
@@ -68,35 +68,35 @@ snapshot_delta difference(const cluster_snapshot* before,
 }
 
 result<cluster_snapshot> apply(const cluster_snapshot* before,
-                               const snapshot_delta& x) {
+                               const snapshot_delta& delta) {
   auto base = before == nullptr ? 0 : before->number;
-  if (base != x.base && x.base != 0)
+  if (base != delta.base && delta.base != 0)
     return error{ec::bad_request,
-                 "a delta of snapshot " + std::to_string(x.base)
+                 "a delta of snapshot " + std::to_string(delta.base)
                    + " (expected one of snapshot " + std::to_string(base) + ")",
                  {}};
   cluster_snapshot out;
-  if (x.base != 0)
+  if (delta.base != 0)
     out = *before;
-  out.number = x.number;
-  out.epoch = x.epoch;
-  out.at = x.at;
-  out.covered = x.covered;
-  out.counted = x.counted;
-  apply(out.nodes, x.nodes);
-  apply(out.models, x.models);
-  apply(out.loads, x.loads);
-  apply(out.scopes, x.scopes);
-  apply(out.pools, x.pools);
-  apply(out.machines, x.machines);
-  if (x.costs_version == 0)
+  out.number = delta.number;
+  out.epoch = delta.epoch;
+  out.at = delta.at;
+  out.covered = delta.covered;
+  out.counted = delta.counted;
+  apply(out.nodes, delta.nodes);
+  apply(out.models, delta.models);
+  apply(out.loads, delta.loads);
+  apply(out.scopes, delta.scopes);
+  apply(out.pools, delta.pools);
+  apply(out.machines, delta.machines);
+  if (delta.costs_version == 0)
     return out;
-  if (costs_of(out).version == x.costs_version)
+  if (costs_of(out).version == delta.costs_version)
     return out;
   auto costs = costs_of(out);
-  costs.version = x.costs_version;
-  apply(costs.profiles, x.profiles);
-  apply(costs.averages, x.averages);
+  costs.version = delta.costs_version;
+  apply(costs.profiles, delta.profiles);
+  apply(costs.averages, delta.averages);
   out.costs = std::make_shared<const cost_book>(std::move(costs));
   return out;
 }

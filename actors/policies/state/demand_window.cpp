@@ -10,7 +10,8 @@ namespace {
 
 constexpr size_t seconds_shown = 60;
 
-/// Of a gateway: a report that counts for longer is wrong.
+/// Longest plausible uptime of a gateway; a report with a longer time is
+/// invalid.
 constexpr microseconds longest_run = 24h * 36'500;
 
 bool is_number(const moments& x) {
@@ -56,7 +57,7 @@ bool falls(const duration_bins& was, const duration_bins& is) {
   return false;
 }
 
-/// Whether any counter is below what it was.
+/// Whether any counter has decreased.
 bool falls(const model_counters& was, const model_counters& is) {
   return is.arrived < was.arrived || is.rows < was.rows || is.ok < was.ok
          || is.within < was.within || is.late < was.late
@@ -72,14 +73,14 @@ bool falls(const model_counters& was, const model_counters& is) {
             });
 }
 
-/// Whether no bin begins after the report's end.
+/// Whether no bin begins after the end of the report.
 bool fits(const arrival_bins& x, microseconds end) {
   auto last = static_cast<uint64_t>(end / arrival_bins::length);
   return x.counts.empty()
          || (x.first <= last && x.counts.size() - 1 <= last - x.first);
 }
 
-/// The coefficient of variation by a mean and the mean of squares.
+/// The coefficient of variation, from a mean and the mean of squares.
 double cv_of(double mean, double squares) {
   return mean > 0 ? std::sqrt(std::max(0., squares - mean * mean)) / mean : 0;
 }
@@ -101,13 +102,14 @@ void demand_window::fading::add(double more_of_it, double count,
   at = std::max(at, now);
 }
 
-int64_t demand_window::bin_of(timestamp x) const {
-  auto since = x - begun_;
+int64_t demand_window::bin_of(timestamp time) const {
+  auto since = time - begun_;
   auto n = since / bin_length;
-  return n * bin_length > since ? n - 1 : n; // below 0, too
+  return n * bin_length > since ? n - 1 : n; // rounds down below 0
 }
 
-/// What is counted before this began is left out.
+/// Spreads a count evenly over an interval. The part before the window began is
+/// dropped.
 void demand_window::spread(model& to, double count, timestamp from,
                            timestamp until) {
   if (count <= 0)
@@ -130,7 +132,8 @@ void demand_window::spread(model& to, double count, timestamp from,
   }
 }
 
-/// By the bins of the gateway; evenly as far as they do not show when.
+/// Assigns arrivals by the bins of the gateway; arrivals outside the bins are
+/// spread evenly.
 void demand_window::spread_arrivals(model& to, const model_counters& was,
                                     const model_counters& is,
                                     const interval& when) {
@@ -157,11 +160,11 @@ void demand_window::spread_arrivals(model& to, const model_counters& was,
   spread(to, static_cast<double>(left), when.from, oldest);
 }
 
-void demand_window::stage::add(const stage_sample& x) {
+void demand_window::stage::add(const stage_sample& sample) {
   auto later =
-    std::upper_bound(samples_.begin(), samples_.end(), x.until,
+    std::upper_bound(samples_.begin(), samples_.end(), sample.until,
                      [](timestamp t, auto& y) { return t < y.until; });
-  samples_.insert(later, x);
+  samples_.insert(later, sample);
   auto newest = samples_.back().until;
   double batches = 0;
   for (auto& y : samples_)
@@ -244,27 +247,27 @@ bool demand_window::learn(const model_counters& was, const model_counters& is,
   return true;
 }
 
-bool demand_window::add(const demand_report& x, timestamp now) {
-  auto& s = sources_[x.node];
-  if (x.end < 0us || x.end > longest_run) {
+bool demand_window::add(const demand_report& report, timestamp now) {
+  auto& s = sources_[report.node];
+  if (report.end < 0us || report.end > longest_run) {
     ++s.reports;
     ++s.ignored;
     return false;
   }
-  auto is_newer =
-    std::pair{x.incarnation, x.life} > std::pair{s.incarnation, s.life};
+  auto is_newer = std::pair{report.incarnation, report.life}
+                  > std::pair{s.incarnation, s.life};
   ++s.reports;
   if (!is_newer
-      && (x.incarnation != s.incarnation || x.life != s.life
-          || x.sequence <= s.sequence)) {
+      && (report.incarnation != s.incarnation || report.life != s.life
+          || report.sequence <= s.sequence)) {
     ++s.ignored;
     return false;
   }
   auto fresh = is_newer || s.sequence == 0;
-  auto offset = now.time_since_epoch() - x.end;
+  auto offset = now.time_since_epoch() - report.end;
   if (fresh) {
-    s.incarnation = x.incarnation;
-    s.life = x.life;
+    s.incarnation = report.incarnation;
+    s.life = report.life;
     s.last.clear();
     s.offset = offset;
     s.since = now;
@@ -273,16 +276,16 @@ bool demand_window::add(const demand_report& x, timestamp now) {
     if (now - s.received > std::max<microseconds>(3 * period_, 1s))
       s.since = now;
   }
-  auto until = std::min(now, timestamp{s.offset + x.end});
-  // A gateway that began after this counts from its start. One that was there
-  // before has counted before, and nobody knows when.
-  auto past_is_known = x.end <= now - begun_ + bin_length;
+  auto until = std::min(now, timestamp{s.offset + report.end});
+  // A gateway that began after this window is counted from its start. The
+  // counts of an earlier gateway have no known times, and are dropped.
+  auto past_is_known = report.end <= now - begun_ + bin_length;
   auto from = !fresh          ? std::min(s.end, until)
-              : past_is_known ? until - x.end
+              : past_is_known ? until - report.end
                               : until;
   auto fine = true;
   static const known_counters none;
-  for (auto& m : x.models) {
+  for (auto& m : report.models) {
     auto i = s.last.find(m.model);
     auto& known = i == s.last.end() ? none : i->second;
     interval when{from, until, known.end, s.offset};
@@ -290,14 +293,14 @@ bool demand_window::add(const demand_report& x, timestamp now) {
       when.from = std::min(timestamp{s.offset + known.end}, until);
     auto begins = fresh && !past_is_known;
     auto taken = (i != s.last.end() || s.last.size() < models_max)
-                 && fits(m.bins, x.end)
+                 && fits(m.bins, report.end)
                  && (begins ? is_sound(m) : learn(known.counts, m, when));
     fine = fine && taken;
     if (taken)
-      s.last[m.model] = {m, x.end};
+      s.last[m.model] = {m, report.end};
   }
   s.ignored += !fine;
-  s.sequence = x.sequence;
+  s.sequence = report.sequence;
   s.end = until;
   s.received = now;
   return fine;
@@ -310,8 +313,8 @@ void demand_window::expect(const std::set<std::string>& nodes, timestamp now) {
       i->second.received = i->second.since = i->second.end = now;
 }
 
-bool demand_window::is_overdue(const source& x, timestamp now) const {
-  return now - x.received > std::max<microseconds>(3 * period_, 1s);
+bool demand_window::is_overdue(const source& reporter, timestamp now) const {
+  return now - reporter.received > std::max<microseconds>(3 * period_, 1s);
 }
 
 std::vector<std::string> demand_window::overdue(timestamp now) const {
@@ -341,20 +344,20 @@ timestamp demand_window::counted(timestamp now) const {
   return out;
 }
 
-double demand_window::counted(const model& x, int64_t from,
+double demand_window::counted(const model& demand, int64_t from,
                               int64_t until) const {
   double out = 0;
-  auto oldest = x.newest - static_cast<int64_t>(bin_count) + 1;
+  auto oldest = demand.newest - static_cast<int64_t>(bin_count) + 1;
   for (auto i = std::max({from, oldest, int64_t{0}});
-       i < until && i <= x.newest; ++i)
-    out += x.bins[static_cast<size_t>(i) % bin_count];
+       i < until && i <= demand.newest; ++i)
+    out += demand.bins[static_cast<size_t>(i) % bin_count];
   return out;
 }
 
 model_load demand_window::load_of(const std::string& name,
                                   timestamp now) const {
   model_load out;
-  // Up to when all have counted that still report.
+  // All gateways with current reports have counted up to this time.
   auto until = counted(now);
   for (auto& [node, s] : sources_) {
     if (is_overdue(s, now))
@@ -371,7 +374,7 @@ model_load demand_window::load_of(const std::string& name,
     return out;
   auto& m = i->second;
   constexpr auto per_second = static_cast<int64_t>(1s / bin_length);
-  auto end = bin_of(until); // which is not whole yet
+  auto end = bin_of(until); // an incomplete bin
   out.seconds.reserve(seconds_shown);
   for (size_t k = 0; k < seconds_shown && end > 0; ++k, end -= per_second)
     out.seconds.push_back(counted(m, end - per_second, end));
@@ -386,7 +389,7 @@ model_load demand_window::load_of(const std::string& name,
   if (sources_.size() == 1 && m.gaps.mean(0) > 0) {
     out.arrival_cv = cv_of(m.gaps.mean(0), m.squares.mean(0));
   } else if (out.seconds.size() > 1) {
-    // Of several gateways by the index of dispersion of counts.
+    // With several gateways: the index of dispersion of counts.
     double sum = 0, squares = 0;
     for (auto x : out.seconds) {
       sum += x;

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/configured_groups.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// The one there that it completes; null when that is gone.
+/// Returns the part on the node that a whole replica completes; null: none.
 const replica_status* completed_by(const node_state& node,
                                    const replica_status& x) {
   if (x.what.extends_replica.empty())
@@ -22,8 +22,8 @@ const replica_status* completed_by(const node_state& node,
   return i == node.replicas.end() ? nullptr : &*i;
 }
 
-/// The bytes in use of a node's memory for bundles that nobody uses who is
-/// there, but for some. What is the last copy stays.
+/// Bytes of a node's memory for bundles in use only by draining replicas and
+/// those in `some`. Last copies are excluded.
 uint64_t used_only_by(const node_state& node,
                       const std::vector<placed_replica>& some) {
   auto is_other = [&](const replica_status& r) {
@@ -41,8 +41,7 @@ uint64_t used_only_by(const node_state& node,
   return out;
 }
 
-/// A group as the replica's assignment describes it, as far as its memory and
-/// units go.
+/// A group with the memory and units of a replica's assignment.
 replica_group group_like(const assignment& x) {
   replica_group out;
   out.model = x.model;
@@ -59,7 +58,7 @@ uint64_t free_of(uint64_t limit, uint64_t taken) {
   return limit == 0 ? capacity_summary::none : limit - std::min(limit, taken);
 }
 
-/// The unused part of what limits a device, in millionths.
+/// The free part of a limited resource of a device, in millionths.
 uint64_t unused(uint64_t limit, uint64_t taken) {
   constexpr uint64_t all = 1'000'000;
   if (limit == 0)
@@ -82,7 +81,7 @@ capacity_summary summary_of(const device_room& x) {
 
 } // namespace
 
-// -- what the index is made of ------------------------------------------------
+// -- construction -------------------------------------------------------------
 
 device_capacity::device_capacity(const cluster_view& view,
                                  std::set<std::string> completed,
@@ -133,8 +132,8 @@ void device_capacity::rebuild() {
   }
 }
 
-/// Whether the nodes in the view that are named have the devices and bundles
-/// that the index knows, and no other node has come or gone.
+/// Whether the named nodes have the same devices and bundles as in the index,
+/// and no other node has joined or left.
 bool device_capacity::is_like_before(const std::set<std::string>& nodes) const {
   if (view_->nodes.size() != hosts_.size())
     return false;
@@ -192,7 +191,7 @@ void device_capacity::follow(const std::set<std::string>& nodes,
     hosts_.begin(), hosts_.end(), [](auto& x) { return x.node->fetches; }));
 }
 
-/// What the replicas of a node take of its devices and its memory.
+/// Sums the use of a node's devices and memory by its replicas.
 void device_capacity::read_devices(size_t host) {
   auto& x = hosts_[host];
   auto& node = *x.node;
@@ -224,7 +223,7 @@ void device_capacity::read_devices(size_t host) {
     refresh(i);
 }
 
-/// Where models are, by the replicas and the cache of a node.
+/// Counts the models in the replicas and the cache of a node.
 void device_capacity::read_replicas(size_t host) {
   auto& x = hosts_[host];
   for (auto& r : x.node->replicas) {
@@ -259,20 +258,21 @@ void device_capacity::forget_replicas(size_t host) {
   x.cached.clear();
 }
 
-/// Adds a replica to the counts of its model, or takes it away.
-void device_capacity::count(size_t host, const counted_replica& x, bool there) {
-  auto& model = models_[x.model];
+/// Adds a replica to the counts of its model, or removes it.
+void device_capacity::count(size_t host, const counted_replica& replica,
+                            bool there) {
+  auto& model = models_[replica.model];
   auto step = [there](auto& counts, size_t key) {
     if (there)
       ++counts[key];
     else if (--counts[key] == 0)
       counts.erase(key);
   };
-  step(x.starts ? model.starting : model.loaded, host);
-  if (x.device)
-    step(model.on, *x.device);
+  step(replica.starts ? model.starting : model.loaded, host);
+  if (replica.device)
+    step(model.on, *replica.device);
   if (model.loaded.empty() && model.starting.empty())
-    models_.erase(x.model);
+    models_.erase(replica.model);
 }
 
 void device_capacity::refresh(size_t device) {
@@ -280,29 +280,29 @@ void device_capacity::refresh(size_t device) {
   tree->set(place, summary_of(all_[device]));
 }
 
-// -- replicas that are there --------------------------------------------------
+// -- running replicas ---------------------------------------------------------
 
 footprint device_capacity::of(const node_state& node,
-                              const replica_status& x) const {
+                              const replica_status& replica) const {
   static const device_info unknown;
   auto host = numbers_.at(node.node.name);
   auto device = &unknown;
   for (auto& y : node.devices)
-    if (y.id == x.what.device)
+    if (y.id == replica.what.device)
       device = &y;
-  // A replica that starts reports no memory yet, one that drains has its memory
-  // still. The reported memory is that of the parameters.
-  auto like = group_like(x.what);
+  // A starting replica reports no memory yet, and a draining replica still has
+  // its memory. The reported memory is that of the parameters.
+  auto like = group_like(replica.what);
   auto out = footprint_on(host, *device, like);
   if (auto* its = bundles_.for_node(host, node, like.model, like.version)) {
     auto parameters = millrace::bytes_of(*its, like.layers);
-    auto more = x.memory - std::min(x.memory, parameters);
+    auto more = replica.memory - std::min(replica.memory, parameters);
     out.bytes += more;
     out.whole = std::max(out.whole, out.bytes);
   } else {
-    out.bytes = out.whole = x.memory;
+    out.bytes = out.whole = replica.memory;
   }
-  auto* part = completed_by(node, x);
+  auto* part = completed_by(node, replica);
   return part == nullptr ? out : out.beside(of(node, *part));
 }
 
@@ -323,7 +323,7 @@ void device_capacity::change_device(size_t device, Change change) {
   refresh(device);
 }
 
-/// Notes how a node's memory is before a change of one content.
+/// Journals a node's memory before a change of one content.
 void device_capacity::note_memory(size_t host, const std::string& content) {
   if (reservations_ == 0)
     return;
@@ -335,9 +335,9 @@ void device_capacity::note_memory(size_t host, const std::string& content) {
     all.leaving});
 }
 
-/// A replica of these layers will be there. Returns the bytes of the node's
-/// memory for bundles that it takes more. A bundle on the node's own disk is
-/// read into memory if there is room.
+/// Adds a replica of these layers. Returns the bytes of the node's memory for
+/// bundles that it needs in addition. A bundle on the node's own disk is read
+/// into memory if there is room.
 uint64_t device_capacity::add(size_t host, const std::string& model,
                               uint64_t version, const layer_range& layers) {
   auto& node = *hosts_[host].node;
@@ -357,47 +357,47 @@ uint64_t device_capacity::add(size_t host, const std::string& model,
   return more;
 }
 
-void device_capacity::book(size_t device, const replica_group& x) {
+void device_capacity::book(size_t device, const replica_group& group) {
   auto host = all_[device].host;
-  auto takes = of(all_[device], x);
+  auto takes = of(all_[device], group);
   change_device(device, [&](auto& p) {
     p.take(takes);
     ++p.load;
   });
-  add(host, x.model, x.version, x.layers);
-  counted_replica is{{x.model, x.version}, device, true};
+  add(host, group.model, group.version, group.layers);
+  counted_replica is{{group.model, group.version}, device, true};
   count(host, is, true);
   if (reservations_ > 0)
     journal_.push_back(replica_change{host, std::move(is)});
 }
 
-void device_capacity::extend(size_t device, const replica_group& x,
+void device_capacity::extend(size_t device, const replica_group& group,
                              const footprint& more) {
   change_device(device, [&](auto& p) { p.take(more); });
-  add(all_[device].host, x.model, x.version, x.layers);
+  add(all_[device].host, group.model, group.version, group.layers);
 }
 
-void device_capacity::wait(size_t device, const replica_group& x,
+void device_capacity::wait(size_t device, const replica_group& group,
                            uint64_t freed, bool counts_as_load) {
   auto host = all_[device].host;
-  auto takes = of(all_[device], x);
+  auto takes = of(all_[device], group);
   change_device(device, [&](auto& p) {
     p.take(takes);
     p.leaving -= std::min(p.leaving, takes.bytes);
     p.units_leaving -= std::min(p.units_leaving, takes.units);
     p.load += counts_as_load;
   });
-  auto bytes = add(host, x.model, x.version, x.layers);
+  auto bytes = add(host, group.model, group.version, group.layers);
   note_memory(host, {});
   auto& leaving = hosts_[host].memory.leaving;
   leaving += freed;
   leaving -= std::min(leaving, bytes);
 }
 
-void device_capacity::leave(size_t device, const footprint& x) {
+void device_capacity::leave(size_t device, const footprint& need) {
   change_device(device, [&](auto& p) {
-    p.leaving += x.bytes;
-    p.units_leaving += x.units;
+    p.leaving += need.bytes;
+    p.units_leaving += need.units;
   });
 }
 

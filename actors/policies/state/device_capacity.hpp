@@ -17,32 +17,34 @@
 
 namespace millrace {
 
-/// What a replica takes of a device.
+/// Resources that a replica takes on a device.
 struct footprint {
   uint64_t bytes = 0; ///< parameters, and activations of its largest batch
-  uint64_t whole = 0; ///< bytes once it has become a whole replica, if it does
+  uint64_t whole = 0; ///< bytes once a part is a whole replica, else `bytes`
   uint64_t units = 0;
 
-  /// Beside one that it shares everything with which that has.
-  footprint beside(const footprint& x) const {
-    return {bytes - std::min(bytes, x.bytes), whole - std::min(whole, x.whole),
-            units - std::min(units, x.units)};
+  /// The additional footprint beside a replica with footprint other whose
+  /// weights are shared.
+  footprint beside(const footprint& other) const {
+    return {bytes - std::min(bytes, other.bytes),
+            whole - std::min(whole, other.whole),
+            units - std::min(units, other.units)};
   }
 };
 
-/// A device that can get replicas, and how full it is.
+/// A device that accepts replicas, and its load.
 struct device_room {
   const node_state* node = nullptr;
   const device_info* device = nullptr;
-  size_t host = 0;            ///< number of its node, in the order of names
-  size_t load = 0;            ///< replicas
-  uint64_t held = 0;          ///< bytes
-  uint64_t reserved = 0;      ///< and what parts need to become whole replicas
-  uint64_t leaving = 0;       ///< of held: what drains
-  uint64_t units = 0;         ///< units that replicas take
-  uint64_t units_leaving = 0; ///< of these: what drains
+  size_t host = 0;       ///< number of its node, in the order of names
+  size_t load = 0;       ///< replicas
+  uint64_t held = 0;     ///< bytes of replicas
+  uint64_t reserved = 0; ///< held, and the growth of parts to whole replicas
+  uint64_t leaving = 0;  ///< bytes of `held` that drain
+  uint64_t units = 0;    ///< units that replicas take
+  uint64_t units_leaving = 0; ///< units of `units` that drain
 
-  /// Whether it has so much beside those, of so many bytes.
+  /// Whether `bytes` more are free when `taken` bytes are taken.
   bool has_room(uint64_t taken, uint64_t bytes) const {
     auto limit = device->memory.value;
     return limit == 0 || taken + bytes <= limit;
@@ -53,10 +55,10 @@ struct device_room {
     return device->units == 0 || taken + more <= device->units;
   }
 
-  void take(const footprint& x) {
-    held += x.bytes;
-    reserved += x.whole;
-    units += x.units;
+  void take(const footprint& need) {
+    held += need.bytes;
+    reserved += need.whole;
+    units += need.units;
   }
 
   friend bool operator==(const device_room&, const device_room&) = default;
@@ -64,8 +66,8 @@ struct device_room {
 
 /// The capacity index: the devices of a cluster by number, their load, and
 /// trees that find a device for a replica in O(log n) steps. Derived from a
-/// cluster view; `follow` takes changes of some nodes over. A
-/// capacity_reservation undoes bookings.
+/// cluster view; `follow` applies changes of some nodes. A capacity_reservation
+/// undoes bookings.
 class device_capacity {
 public:
   /// The view outlives the index. Models in `completed` have parts that become
@@ -74,10 +76,10 @@ public:
                   std::shared_ptr<const cost_book> costs = {});
   device_capacity(const device_capacity&) = delete;
 
-  /// Takes over what changed in the view: all of the named nodes, which may
-  /// have joined or left. Only without a reservation. Costs as much as the
-  /// named nodes have replicas and devices; as much as the constructor when
-  /// nodes, devices, bundles, profiles or completed models are others.
+  /// Applies changes of the view: all of the named nodes, which may have joined
+  /// or left. Only without a reservation. The cost is proportional to the
+  /// replicas and devices of the named nodes. It is that of the constructor
+  /// when nodes, devices, bundles, profiles or completed models have changed.
   void follow(const std::set<std::string>& nodes,
               const std::set<std::string>& completed,
               std::shared_ptr<const cost_book> costs);
@@ -85,124 +87,129 @@ public:
   size_t size() const { return all_.size(); }
   const device_room& operator[](size_t i) const { return all_[i]; }
 
-  /// Its device, by number; size() when its node does not say it has that.
-  size_t of(const placed_replica& x) const;
+  /// The number of the device of a replica; size() when its node lacks the
+  /// device.
+  size_t of(const placed_replica& replica) const;
 
   /// Memory and units that a replica of a group takes on a device of a node
   /// that has the bundle or can fetch it.
-  footprint of(const device_room& on, const replica_group& x) const;
+  footprint of(const device_room& on, const replica_group& group) const;
 
-  /// What a replica takes that is there. One that completes another is as large
-  /// as what they do not share.
-  footprint of(const node_state& node, const replica_status& x) const;
+  /// Resources of a present replica. A whole replica beside its part counts
+  /// only what the two do not share.
+  footprint of(const node_state& node, const replica_status& replica) const;
 
-  /// Whether a node has memory for layers that others have to give it, beside
-  /// what is in use there or will be, when so many bytes of that are free. What
-  /// is on its own disk needs none.
-  bool can_get(const device_room& on, const replica_group& x,
+  /// Whether a node has memory to fetch layers of a bundle from other nodes, in
+  /// addition to the memory in use or reserved, when `freed` bytes become free.
+  /// A bundle on the node's own disk needs no memory.
+  bool can_get(const device_room& on, const replica_group& group,
                uint64_t freed = 0) const;
 
-  /// Of a node's memory for bundles, what is in use only by what leaves, and
-  /// that nobody waits for.
+  /// Bytes of a node's memory for bundles that only draining replicas use, and
+  /// no booking waits for.
   uint64_t leaving(const device_room& on) const {
     return hosts_[on.host].memory.leaving;
   }
 
-  /// What else is in use there only by these.
+  /// Bytes of a node's memory that become free in addition when these replicas
+  /// end.
   uint64_t freed_by(const node_state& node,
                     const std::vector<placed_replica>& some) const;
 
   /// Whether the node of a device has the bundle of a group, or can fetch it.
-  bool has_bundle(const device_room& on, const replica_group& x) const;
+  bool has_bundle(const device_room& on, const replica_group& group) const;
 
   /// Bytes of the parameters of a group's layers; 0 when the node neither has
   /// nor can fetch the bundle.
-  uint64_t bytes_of(const device_room& on, const replica_group& x) const;
+  uint64_t bytes_of(const device_room& on, const replica_group& group) const;
 
   /// Books a replica of the group on a device.
-  void book(size_t device, const replica_group& x);
+  void book(size_t device, const replica_group& group);
 
-  /// Books a whole replica beside the part that it completes: `more` is the
-  /// room that it takes beside the part.
-  void extend(size_t device, const replica_group& x, const footprint& more);
+  /// Books a whole replica beside the part that it completes; `more` is its
+  /// footprint beside the part.
+  void extend(size_t device, const replica_group& group, const footprint& more);
 
-  /// Books a replica that starts once what drains has left, and the replicas
-  /// that free so much more of the node's memory for bundles.
-  void wait(size_t device, const replica_group& x, uint64_t freed,
+  /// Books a replica that starts after draining replicas have ended. `freed`:
+  /// bytes of the node's memory for bundles that become free until then.
+  void wait(size_t device, const replica_group& group, uint64_t freed,
             bool counts_as_load);
 
-  /// A replica on the device drains.
-  void leave(size_t device, const footprint& x);
+  /// Records that a replica on the device drains.
+  void leave(size_t device, const footprint& need);
 
-  /// The first device in an order that has room for a replica as far as the
-  /// index knows, that a group's selector names, and that passes. `whole`: room
-  /// for all layers, as has_room has it. Draining nodes are left out.
+  /// The first device in an order that has room for a replica according to the
+  /// index, matches the group's selector, and passes `pass`. `whole`: room for
+  /// all layers, as in has_room. Draining nodes are skipped.
   template <class Pass>
-  std::optional<size_t> first_device(device_order by, const replica_group& x,
-                                     bool whole, const Pass& pass) const {
-    return first_of(
-      by, x, [&](auto& kind) { return need_of(x, kind, whole); }, pass);
-  }
-
-  /// The first device in an order, whatever room it has.
-  template <class Pass>
-  std::optional<size_t> first_device(device_order by, const replica_group& x,
+  std::optional<size_t> first_device(device_order by,
+                                     const replica_group& group, bool whole,
                                      const Pass& pass) const {
     return first_of(
-      by, x, [](auto&) { return capacity_need{}; }, pass);
+      by, group, [&](auto& kind) { return need_of(group, kind, whole); }, pass);
   }
 
-  /// Numbers of nodes that have the data of a group's model in memory: of a
-  /// replica that has loaded, or in the cache.
-  std::vector<size_t> hosts_with(const replica_group& x) const;
+  /// The same, without the condition of room.
+  template <class Pass>
+  std::optional<size_t> first_device(device_order by,
+                                     const replica_group& group,
+                                     const Pass& pass) const {
+    return first_of(
+      by, group, [](auto&) { return capacity_need{}; }, pass);
+  }
+
+  /// Numbers of nodes with the data of a group's model in memory: in a loaded
+  /// replica, or in the cache.
+  std::vector<size_t> hosts_with(const replica_group& group) const;
 
   /// Numbers of nodes where the first replica of the model starts.
-  std::vector<size_t> hosts_awaiting(const replica_group& x) const;
+  std::vector<size_t> hosts_awaiting(const replica_group& group) const;
 
   size_t host_count() const { return hosts_.size(); }
 
-  /// Numbers of the devices with replicas of the group's model and version, and
-  /// how many they have; null: none has any.
-  const std::map<size_t, uint64_t>* devices_with(const replica_group& x) const;
+  /// By device number: replicas of the group's model and version; null: none.
+  const std::map<size_t, uint64_t>*
+  devices_with(const replica_group& group) const;
 
   /// Whether a replica of the group's model and version is on a device.
-  bool has_replica(size_t device, const replica_group& x) const;
+  bool has_replica(size_t device, const replica_group& group) const;
 
   /// Whether a group is a part of its model.
-  bool is_part(const replica_group& x) const;
+  bool is_part(const replica_group& group) const;
 
   /// The devices of a node: the first, and the one after the last.
   std::pair<size_t, size_t> devices_of(size_t host) const {
     return {hosts_[host].first, hosts_[host].last};
   }
 
-  /// Whether two indexes of one view are alike, journals left out.
-  friend bool operator==(const device_capacity& x, const device_capacity& y) {
-    return x.all_ == y.all_ && x.hosts_ == y.hosts_ && x.trees_ == y.trees_
-           && x.models_ == y.models_ && x.cached_ == y.cached_
-           && x.bundles_ == y.bundles_ && x.by_id_ == y.by_id_
-           && x.fetching_ == y.fetching_;
+  /// Whether two indexes of one view are equal, except for journals.
+  friend bool operator==(const device_capacity& left,
+                         const device_capacity& right) {
+    return left.all_ == right.all_ && left.hosts_ == right.hosts_
+           && left.trees_ == right.trees_ && left.models_ == right.models_
+           && left.cached_ == right.cached_ && left.bundles_ == right.bundles_
+           && left.by_id_ == right.by_id_ && left.fetching_ == right.fetching_;
   }
 
 private:
   friend class capacity_reservation;
 
-  /// What a content takes of a node's memory for bundles.
+  /// A content in a node's memory for bundles.
   struct taken {
     uint64_t bytes = 0;
-    std::optional<layer_range> layers; ///< none: it is not known which
+    std::optional<layer_range> layers; ///< nothing: unknown
     friend bool operator==(const taken&, const taken&) = default;
   };
-  /// A node's memory for bundles, as it is or will be.
+  /// A node's memory for bundles, now or after the bookings.
   struct memory {
     std::map<std::string, taken> by_content;
-    uint64_t leaving = 0; ///< bytes of that
+    uint64_t leaving = 0; ///< bytes that only draining replicas use
 
     uint64_t sum() const;
     uint64_t more_for(const model_info& its, const layer_range& layers) const;
     friend bool operator==(const memory&, const memory&) = default;
   };
-  /// Where the data of one model and version are.
+  /// Replicas of one model and version.
   struct presence {
     std::map<size_t, uint64_t> loaded, starting; ///< replicas, by node
     std::map<size_t, uint64_t> on;               ///< replicas, by device
@@ -212,7 +219,7 @@ private:
   /// A replica as `models_` counts it.
   struct counted_replica {
     model_key model;
-    std::optional<size_t> device; ///< none: it drains
+    std::optional<size_t> device; ///< nothing: draining
     bool starts = false;
     friend bool operator==(const counted_replica&,
                            const counted_replica&) = default;
@@ -242,18 +249,18 @@ private:
   };
   using change = std::variant<device_change, memory_change, replica_change>;
 
-  /// Whether a replica of a bundle can use it where it lies on a node.
+  /// Whether a replica can use a bundle from a node's own disk.
   bool is_on_disk(size_t host, const model_info& its) const;
-  /// `need`: of a device of a kind.
+  /// `need(kind)`: the need on a device of a kind.
   template <class Need, class Pass>
-  std::optional<size_t> first_of(device_order by, const replica_group& x,
+  std::optional<size_t> first_of(device_order by, const replica_group& group,
                                  const Need& need, const Pass& pass) const;
   void rebuild();
   bool is_like_before(const std::set<std::string>& nodes) const;
   void read_devices(size_t host);
   void read_replicas(size_t host);
   void forget_replicas(size_t host);
-  void count(size_t host, const counted_replica& x, bool there);
+  void count(size_t host, const counted_replica& replica, bool there);
   void refresh(size_t device);
   template <class Change>
   void change_device(size_t device, Change change);
@@ -261,14 +268,16 @@ private:
   uint64_t add(size_t host, const std::string& model, uint64_t version,
                const layer_range& layers);
   footprint footprint_on(size_t host, const device_info& device,
-                         const replica_group& x) const;
+                         const replica_group& group) const;
   uint64_t activations(const model_info& its, const layer_range& layers,
-                       const device_info& device, const replica_group& x) const;
-  capacity_need need_of(const replica_group& x, const std::string& kind,
+                       const device_info& device,
+                       const replica_group& group) const;
+  capacity_need need_of(const replica_group& group, const std::string& kind,
                         bool whole) const;
   std::vector<size_t> named_devices(const std::string& selector) const;
-  std::optional<std::vector<size_t>> few_holders(const replica_group& x) const;
-  const presence* find(const replica_group& x) const;
+  std::optional<std::vector<size_t>>
+  few_holders(const replica_group& group) const;
+  const presence* find(const replica_group& group) const;
   void undo_to(size_t mark);
 
   const cluster_view* view_;
@@ -288,7 +297,7 @@ private:
   using activation_key = std::tuple<std::string, uint64_t, layer_range,
                                     std::string, double, uint64_t, uint64_t>;
   mutable std::map<activation_key, uint64_t> activations_;
-  std::vector<change> journal_; ///< what open reservations may undo
+  std::vector<change> journal_; ///< changes that open reservations may undo
   size_t reservations_ = 0;
 };
 
@@ -305,7 +314,9 @@ public:
   ~capacity_reservation();
 
   const device_capacity& room() const { return room_; }
-  void book(size_t device, const replica_group& x) { room_.book(device, x); }
+  void book(size_t device, const replica_group& group) {
+    room_.book(device, group);
+  }
 
   /// Undoes the bookings since the reservation began.
   void undo() { room_.undo_to(mark_); }
@@ -320,7 +331,7 @@ private:
 
 template <class Need, class Pass>
 std::optional<size_t>
-device_capacity::first_of(device_order by, const replica_group& x,
+device_capacity::first_of(device_order by, const replica_group& group,
                           const Need& need, const Pass& pass) const {
   std::optional<capacity_tree::found> best;
   auto try_one = [&](size_t at) {
@@ -332,15 +343,15 @@ device_capacity::first_of(device_order by, const replica_group& x,
         && pass(at))
       best = found;
   };
-  if (auto few = few_holders(x)) {
+  if (auto few = few_holders(group)) {
     for (auto host : *few)
       for (auto at = hosts_[host].first; at < hosts_[host].last; ++at)
         try_one(at);
   } else {
     for (auto& [kind, tree] : trees_)
-      if (x.device.empty() || x.device == kind)
+      if (group.device.empty() || group.device == kind)
         tree.search(by, need(kind), best, pass);
-    for (auto at : named_devices(x.device))
+    for (auto at : named_devices(group.device))
       try_one(at);
   }
   return best ? std::optional{best->second} : std::nullopt;

@@ -14,7 +14,7 @@ void fading_durations::add(const duration_bins& was, const duration_bins& is,
   for (size_t i = 0; i < was.counts.size(); ++i)
     more[was.first + i] -= static_cast<double>(was.counts[i]);
   if (std::all_of(more.begin(), more.end(), [](auto x) { return x <= 0; }))
-    return; // what nothing is added to stays
+    return; // without new values the weights stay
   auto age = to_seconds(std::max(nanoseconds{0}, now - at_));
   auto part = std::exp(-age / to_seconds(memory_));
   weights_.resize(more.size());

@@ -10,8 +10,8 @@
 namespace millrace {
 
 /// The bin of `duration_bins` that counts this duration.
-inline size_t duration_bin(microseconds x) {
-  auto us = static_cast<uint64_t>(std::max<int64_t>(1, x.count()));
+inline size_t duration_bin(microseconds duration) {
+  auto us = static_cast<uint64_t>(std::max<int64_t>(1, duration.count()));
   auto width = static_cast<size_t>(std::bit_width(us));
   auto quarter = (width < 3 ? us << (3 - width) : us >> (width - 3)) & 3;
   return std::min(4 * (width - 1) + quarter, duration_bins::most - 1);
@@ -23,7 +23,7 @@ inline double begin_of_duration_bin(size_t bin) {
   return doubling * (1 + static_cast<double>(bin % 4) / 4);
 }
 
-/// Durations in bins, in which older ones count less: after `memory` a third.
+/// Durations in bins, with weights that decay with age: a third after `memory`.
 class fading_durations {
 public:
   explicit fading_durations(microseconds memory) : memory_(memory) {}

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "actors/policies/registry.hpp"
+#include "actors/policies/state/scopes.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// While requests come, the load changes by the mere passing of time.
+/// The load changes by the passing of time for this long after a request.
 constexpr microseconds load_shown = 61s;
 
 /// Replaces an entry of a map unless the old entry is equal.
@@ -21,7 +21,7 @@ void replace(std::map<std::string, std::shared_ptr<const T>>& in,
     known = std::make_shared<const T>(std::move(x));
 }
 
-/// Adds the models of which a node has bundles, or replicas.
+/// Adds the models of a node's bundles and replicas.
 void add_models(const node_state& x, std::set<std::string>& to) {
   for (auto* some : {&x.models, &x.kept})
     for (auto& m : *some)
@@ -57,8 +57,8 @@ void snapshot_builder::set_machines(
       next_.machines.erase(name);
 }
 
-void snapshot_builder::set_intent(registered x) {
-  intent_ = std::move(x);
+void snapshot_builder::set_intent(registered intent) {
+  intent_ = std::move(intent);
   has_intent_ = scopes_due_ = true;
   of_intent_.clear();
   for (size_t i = 0; i < intent_.models.size(); ++i) {
@@ -91,7 +91,7 @@ void snapshot_builder::note_node(const std::string& name, const node_state* was,
     models_due_.merge(before);
     models_due_.merge(after);
   } else if (!is->kept.empty()) {
-    // Of bundles kept in caches only, the running version is the wanted one.
+    // For bundles in caches only, the serving version is the wanted version.
     add_replicas(*was, models_due_);
     add_replicas(*is, models_due_);
   }
@@ -116,22 +116,23 @@ void snapshot_builder::set_nodes(
   demand_.expect(gateways, now);
 }
 
-bool snapshot_builder::add(const demand_report& x, timestamp now) {
-  for (auto& m : x.models)
+bool snapshot_builder::add(const demand_report& report, timestamp now) {
+  for (auto& m : report.models)
     loads_due_.insert(m.model);
-  return demand_.add(x, now);
+  return demand_.add(report, now);
 }
 
-bool snapshot_builder::add(const pressure& x, timestamp now) {
-  if (!has_intent_ || !of_intent_.contains(x.model))
+bool snapshot_builder::add(const pressure& report, timestamp now) {
+  if (!has_intent_ || !of_intent_.contains(report.model))
     return false;
-  pressed_[x.model] = now;
-  loads_due_.insert(x.model);
+  pressed_[report.model] = now;
+  loads_due_.insert(report.model);
   return true;
 }
 
-std::string snapshot_builder::owner_of(const model_settings& x) const {
-  return intent_.pins.contains(x.model) ? pin_scope(x.model) : scope_of(x);
+std::string snapshot_builder::owner_of(const model_settings& settings) const {
+  return intent_.pins.contains(settings.model) ? pin_scope(settings.model)
+                                               : scope_of(settings);
 }
 
 void snapshot_builder::renew_scopes() {
@@ -182,7 +183,7 @@ void snapshot_builder::renew_models() {
   models_due_.clear();
 }
 
-/// Counts the replicas of models of which one has changed.
+/// Counts the replicas of models with changed replicas.
 void snapshot_builder::renew_groups() {
   for (auto& model : groups_due_) {
     std::vector<group_state> groups;

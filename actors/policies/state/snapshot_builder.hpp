@@ -12,11 +12,11 @@ namespace millrace {
 /// proportional to the changes, except for a copy of maps of pointers.
 class snapshot_builder {
 public:
-  /// `epoch` is the controller's, `period` how often gateways report (0: never)
-  /// and `begun` the moment that snapshots count from.
+  /// `epoch`: of the controller. `period`: interval of gateway reports; 0:
+  /// never. `begun`: the start of the snapshots' time.
   snapshot_builder(uint64_t epoch, microseconds period, timestamp begun);
 
-  void set_intent(registered x);
+  void set_intent(registered intent);
   bool has_intent() const { return has_intent_; }
 
   /// New states of some nodes; null for a node that has left.
@@ -30,25 +30,25 @@ public:
     const std::map<std::string, std::shared_ptr<const machine_state>>&
       machines);
 
-  void set_costs(std::shared_ptr<const cost_book> x) {
-    next_.costs = std::move(x);
+  void set_costs(std::shared_ptr<const cost_book> costs) {
+    next_.costs = std::move(costs);
   }
 
   /// Returns false when the report is ignored; see demand_window.
-  bool add(const demand_report& x, timestamp now);
+  bool add(const demand_report& report, timestamp now);
 
   /// Requests wait for a model without a ready replica. Returns false when no
   /// such model is registered.
-  bool add(const pressure& x, timestamp now);
+  bool add(const pressure& report, timestamp now);
 
-  /// The next snapshot. Only with an intent.
+  /// Builds the next snapshot. Requires an intent.
   std::shared_ptr<const cluster_snapshot> take(timestamp now);
 
   const demand_window& demand() const { return demand_; }
 
 private:
   /// The scope of a model; the pin scope of a pinned model.
-  std::string owner_of(const model_settings& x) const;
+  std::string owner_of(const model_settings& settings) const;
   void note_node(const std::string& name, const node_state* was,
                  const node_state* is);
   void renew_scopes();

@@ -15,7 +15,7 @@ namespace millrace {
 
 namespace {
 
-/// Reads code that lies in memory without copying it.
+/// Reads code in memory without copying it.
 class memory_buffer : public std::streambuf {
 public:
   memory_buffer(const void* data, uint64_t bytes) {
@@ -39,7 +39,7 @@ protected:
   }
 };
 
-/// LibTorch would take other formats, too: the lite interpreter's is read
+/// LibTorch would accept other formats, too: it reads the lite interpreter's
 /// without a check of its offsets.
 void check_archive(const void* file, uint64_t bytes) {
   constexpr char magic[] = {'P', 'K', 3, 4};
@@ -47,8 +47,8 @@ void check_archive(const void* file, uint64_t bytes) {
     C10_THROW_ERROR(ValueError, "not an archive (expected a zip file's start)");
 }
 
-/// Whether a file of an archive is one of its sources. LibTorch finds them by
-/// name whatever the case of their letters is.
+/// Whether a file of an archive is a source. LibTorch finds sources by name, in
+/// any letter case.
 bool is_source(std::string name) {
   constexpr char ending[] = ".py";
   constexpr size_t n = sizeof ending - 1;
@@ -57,16 +57,16 @@ bool is_source(std::string name) {
   return name.size() > n && name.compare(name.size() - n, n, ending) == 0;
 }
 
-/// The sources in an archive, by their files' names.
+/// The sources in an archive, by file name.
 std::map<std::string, std::string> sources_in(const void* file,
                                               uint64_t bytes) {
   memory_buffer buffer{file, bytes};
   std::istream in{&buffer};
   caffe2::serialize::PyTorchStreamReader archive{&in};
   if (archive.hasRecord("model.json"))
-    throw std::runtime_error("is of a format before PyTorch 1.4, in which code"
-                             " lies anywhere; expected what torch.jit.save"
-                             " writes since");
+    throw std::runtime_error("is of a format before PyTorch 1.4, which has no"
+                             " fixed place for code; expected a file that a"
+                             " later torch.jit.save wrote");
   std::map<std::string, std::string> out;
   for (auto& name : archive.getAllRecords())
     if (is_source(name)) {
@@ -77,7 +77,7 @@ std::map<std::string, std::string> sources_in(const void* file,
   return out;
 }
 
-/// What code that nobody vouches for may not call: operators that open files.
+/// Refuses untrusted code that calls operators that open files.
 [[noreturn]] void refuse_call(const std::string& what) {
   throw std::runtime_error(
     "its code " + what
@@ -85,13 +85,13 @@ std::map<std::string, std::string> sources_in(const void* file,
       " trusted");
 }
 
-/// Looks for such calls in a source: torch.save(...), ops.aten.from_file(...),
-/// and for whatever would give these places another name. TorchScript's own
-/// lexer sees through what stands between the words.
+/// Searches a source for such calls: torch.save(...), ops.aten.from_file(...),
+/// and for other names given to `torch` or `ops.aten`. TorchScript's own lexer
+/// skips white space and comments between the tokens.
 void check_source(const std::string& file, const std::string& source) {
   static const std::set<std::string> calls{"from_file", "save"};
   torch::jit::Lexer lexer{std::make_shared<torch::jit::Source>(source)};
-  std::string place; // that the next words belong to
+  std::string place; // the namespace that the next token belongs to
   std::string last;
   while (lexer.cur().kind != torch::jit::TK_EOF) {
     auto text = lexer.next().text();
@@ -114,7 +114,7 @@ bool opens_files(const torch::jit::Node& x) {
   return kind == "aten::from_file" || kind == "aten::save";
 }
 
-/// Calls f(function, its graph's block) for all that a module was compiled to.
+/// Calls f(function, its graph's block) for all compiled functions of a module.
 template <class F>
 void for_each_function(const torch::jit::Module& m, F f) {
   for (auto* x : m._ivalue()->compilation_unit()->get_functions()) {
@@ -123,7 +123,7 @@ void for_each_function(const torch::jit::Module& m, F f) {
   }
 }
 
-/// The same in what the sources were compiled to.
+/// Searches the compiled code for such calls.
 void check_graphs(const torch::jit::Module& m) {
   for_each_function(m, [](auto& f, auto* block) {
     if (any_node(block, opens_files))
@@ -143,7 +143,7 @@ void move_constants(torch::jit::Block* block, const std::string& to) {
   }
 }
 
-/// Wherever code says "on the CPU", on that device.
+/// Replaces the constant "cpu" in the code by that device.
 void move_code(const torch::jit::Module& m, const std::string& to) {
   for_each_function(m, [&](auto&, auto* block) { move_constants(block, to); });
 }

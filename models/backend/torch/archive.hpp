@@ -5,21 +5,20 @@
 
 namespace millrace {
 
-/// Loads a TorchScript file that lies in memory, and that nothing of is copied
-/// but tensors. Code that nobody vouches for (trusted is 0) is refused when it
-/// calls an operator that opens files, by what its sources say and by what they
-/// were compiled to. What it has beside parameters, and the tensors that it
-/// makes where its code says on the host's processors, are on that device then.
-/// Throws c10::Error for what is no such file, std::runtime_error for what is
-/// refused.
+/// Loads a TorchScript file in memory; only its tensors are copied. Untrusted
+/// code (trusted is 0) is refused when it calls an operator that opens files;
+/// the sources and the compiled code are checked. Tensors of the file other
+/// than parameters, and tensors that the code makes on the CPU, go to device
+/// `on`. Throws c10::Error for an invalid file, std::runtime_error for refused
+/// code.
 torch::jit::Module open_archive(const void* file, uint64_t bytes, int trusted,
                                 c10::Device on = at::kCPU);
 
-/// Whether some operator, at any depth of branches, is such a one.
+/// Whether any operator, at any depth of branches, matches.
 bool any_node(const torch::jit::Block* block,
               bool (*is_such)(const torch::jit::Node&));
 
-/// The same of all that a module was compiled to.
+/// The same for all compiled code of a module.
 bool any_node(const torch::jit::Module& m,
               bool (*is_such)(const torch::jit::Node&));
 

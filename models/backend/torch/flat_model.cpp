@@ -15,7 +15,7 @@ namespace prim = c10::prim;
 
 namespace {
 
-/// "encoder.layer.3"
+/// Joins names by dots: "encoder.layer.3".
 std::string dotted(const std::vector<std::string>& names) {
   std::string out;
   for (auto& x : names)
@@ -23,7 +23,7 @@ std::string dotted(const std::vector<std::string>& names) {
   return out;
 }
 
-/// With all that is in its branches.
+/// Sets the part of a node, and of the nodes in its branches.
 void set_whose(jit::Node* x, const std::string& path) {
   if (path.empty())
     return;
@@ -50,21 +50,22 @@ void refuse_cut(const std::string& why) {
   throw std::runtime_error("cannot be cut into layers: " + why);
 }
 
-std::vector<std::string> path_of(const jit::Value* x, const jit::Value* model) {
+std::vector<std::string> path_of(const jit::Value* value,
+                                 const jit::Value* model) {
   std::vector<std::string> out;
-  for (; x != model; x = x->node()->input(0)) {
-    if (x->node()->kind() != prim::GetAttr)
+  for (; value != model; value = value->node()->input(0)) {
+    if (value->node()->kind() != prim::GetAttr)
       refuse_cut("it calls parts of itself that it finds while it runs");
-    out.push_back(x->node()->s(c10::attr::name));
+    out.push_back(value->node()->s(c10::attr::name));
   }
   std::reverse(out.begin(), out.end());
   return out;
 }
 
-void collect_uses(jit::Node* x, std::vector<jit::Value*>& out) {
-  for (auto* v : x->inputs())
+void collect_uses(jit::Node* node, std::vector<jit::Value*>& out) {
+  for (auto* v : node->inputs())
     out.push_back(v);
-  for (auto* block : x->blocks()) {
+  for (auto* block : node->blocks()) {
     for (auto* inner : block->nodes())
       collect_uses(inner, out);
     for (auto* v : block->outputs())
@@ -77,21 +78,21 @@ flat_model::flat_model(const jit::Module& whole, size_t inputs)
   bind_rest(inputs);
   inline_calls(graph_->block());
   leave_training(graph_->block());
-  // Of numbers and None alone: tensors would be made by running the model's own
-  // operators, also those in branches that are never taken.
+  // Only constants of numbers and None: to make tensors would run the model's
+  // own operators, even those in branches that are never taken.
   jit::ConstantPropagationImmutableTypes(graph_);
   lift_parameters(graph_->block());
   jit::RemoveTensorMutation(graph_);
   jit::EliminateDeadCode(graph_);
 }
 
-std::string flat_model::whose(jit::Node* x) {
-  return x->scope()->isBlank() || x->scope()->isRoot()
+std::string flat_model::whose(jit::Node* node) {
+  return node->scope()->isBlank() || node->scope()->isRoot()
            ? ""
-           : x->scope()->name().toUnqualString();
+           : node->scope()->name().toUnqualString();
 }
 
-/// Arguments that nobody gives are None.
+/// Omitted arguments are None.
 void flat_model::bind_rest(size_t inputs) {
   while (graph_->inputs().size() > inputs + 1) {
     auto* x = graph_->inputs().back();
@@ -128,7 +129,7 @@ void flat_model::inline_calls(jit::Block* block) {
   }
 }
 
-/// Branches for training go.
+/// Removes branches for training.
 void flat_model::leave_training(jit::Block* block) {
   for (auto* x : block->nodes()) {
     if (x->kind() == prim::GetAttr && x->s(c10::attr::name) == "training") {
@@ -140,8 +141,8 @@ void flat_model::leave_training(jit::Block* block) {
   }
 }
 
-/// Out of branches, before the node of forward that they are of, so that each
-/// is found from the model itself.
+/// Moves parameters out of branches, before the enclosing node of forward, so
+/// that each is read from the model itself.
 void flat_model::lift_parameters(jit::Block* block, jit::Node* top) {
   for (auto* x = *block->nodes().begin(); x != block->return_node();) {
     auto* next = x->next();

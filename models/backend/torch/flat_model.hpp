@@ -13,16 +13,16 @@ namespace millrace {
 /// Throws: "cannot be cut into layers: ...".
 [[noreturn]] void refuse_cut(const std::string& why);
 
-/// The names from a model to a part of it, or to a parameter; refuses what is
-/// none of its own.
-std::vector<std::string> path_of(const torch::jit::Value* x,
+/// The names from a model to a submodule, or to a parameter; throws for values
+/// that are not the model's own.
+std::vector<std::string> path_of(const torch::jit::Value* value,
                                  const torch::jit::Value* model);
 
-/// All that a node uses, in its branches too.
-void collect_uses(torch::jit::Node* x, std::vector<torch::jit::Value*>& out);
+/// Collects all values that a node uses, with those in its branches.
+void collect_uses(torch::jit::Node* node, std::vector<torch::jit::Value*>& out);
 
-/// A model's forward without calls and without what only training needs, and
-/// whose each of its nodes was.
+/// A model's forward with all calls inlined and without code for training. Each
+/// node keeps the part of the model that it came from.
 class flat_model {
 public:
   /// Takes the first `inputs` arguments; others are None.
@@ -31,9 +31,9 @@ public:
   torch::jit::Graph& graph() const { return *graph_; }
   torch::jit::Value* self() const { return graph_->inputs()[0]; }
 
-  /// The part of the model that a node is of, as a dotted path:
+  /// The part of the model that a node came from, as a dotted path:
   /// "encoder.layer.3".
-  static std::string whose(torch::jit::Node* x);
+  static std::string whose(torch::jit::Node* node);
 
 private:
   void bind_rest(size_t inputs);

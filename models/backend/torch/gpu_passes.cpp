@@ -14,9 +14,9 @@
 
 #include "models/backend/torch/gpus.hpp"
 #include "models/backend/torch/plugin_calls.hpp"
-#include "models/device/cuda/batch_lane.hpp"
-#include "models/device/cuda/missing_ranges.hpp"
-#include "models/device/cuda/upload.hpp"
+#include "models/gpu/cuda/batch_lane.hpp"
+#include "models/gpu/cuda/missing_ranges.hpp"
+#include "models/gpu/cuda/upload.hpp"
 
 namespace millrace {
 
@@ -24,16 +24,16 @@ namespace {
 
 using cuda::check;
 
-/// Of a lane; those of another are made anew each time.
+/// Per lane; inputs of further shapes are allocated anew in each pass.
 constexpr size_t most_known_shapes = 16;
 
-/// A shape that comes so often is worth a recording.
+/// A shape is recorded after this many passes.
 constexpr uint64_t often = 3;
 
-/// Of parameters that stay on the host, to tell who waits for them.
+/// Granularity of progress for parameters that stay on the host.
 constexpr size_t told_after = 8 << 20;
 
-/// As LibTorch aligns what it allocates on the host.
+/// LibTorch's alignment of host memory.
 constexpr size_t room_alignment = 64;
 
 at::TensorOptions options_of(const millrace_tensor& x, c10::Device on) {
@@ -44,19 +44,20 @@ size_t aligned(size_t n) {
   return (n + room_alignment - 1) / room_alignment * room_alignment;
 }
 
-/// What LibTorch has of a GPU's memory in this process, in use or not:
+/// GPU memory that LibTorch has reserved in this process, in use or not:
 /// activations, workspaces, recordings.
 uint64_t reserved_on(int gpu) {
   auto index = static_cast<c10::DeviceIndex>(gpu);
-  static std::once_flag once; // the first tensor sets its allocator up
+  static std::once_flag once; // the first tensor initialises the allocator
   std::call_once(once, [&] {
     at::empty({0}, at::TensorOptions().device(at::kCUDA, index));
   });
   auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index);
-  return static_cast<uint64_t>(stats.reserved_bytes.front().current); // of all
+  // Of all pools.
+  return static_cast<uint64_t>(stats.reserved_bytes.front().current);
 }
 
-/// What of that is for one stream's work.
+/// Reserved memory of one stream.
 uint64_t reserved_for(cudaStream_t stream, int gpu) {
   uint64_t out = 0;
   for (auto& x : c10::cuda::CUDACachingAllocator::snapshot().segments)
@@ -67,9 +68,9 @@ uint64_t reserved_for(cudaStream_t stream, int gpu) {
 
 } // namespace
 
-/// What passes of one shape have on one lane.
+/// Buffers and recording of one shape on one lane.
 struct gpu_passes::known_shape {
-  gpu_passes::tensors inputs;  ///< on the GPU: where each pass puts its own
+  gpu_passes::tensors inputs;  ///< on the GPU: fixed inputs of all passes
   gpu_passes::tensors outputs; ///< of the recording
   std::unique_ptr<at::cuda::CUDAGraph> recording;
   bool can_be_recorded = true;
@@ -84,7 +85,7 @@ struct gpu_passes::known_shape {
   }
 };
 
-/// What one pass needs at a time.
+/// Resources of one running pass.
 struct gpu_passes::lane {
   lane(cudaStream_t on, const millrace_place& place)
     : batch(on, place.streaming != 0),
@@ -92,7 +93,7 @@ struct gpu_passes::lane {
         on, static_cast<c10::DeviceIndex>(place.gpu))) {}
 
   cuda::batch_lane batch;
-  c10::cuda::CUDAStream compute; ///< its compute stream, as LibTorch has it
+  c10::cuda::CUDAStream compute; ///< the same stream, as LibTorch's type
   std::map<tensor_shapes, known_shape> known;
 };
 
@@ -110,7 +111,7 @@ struct gpu_passes::state {
     ++gpu.stages;
   }
 
-  /// What LibTorch has for a stream stays with it: it is for the next stage.
+  /// LibTorch keeps its memory of the stream, for the next stage.
   ~state() {
     --gpu.stages;
     free.clear();
@@ -128,13 +129,13 @@ struct gpu_passes::state {
     return place.sharing == millrace_in_turn ? gpu.turns : own_turns;
   }
 
-  /// Of the GPU's memory, for passes.
+  /// GPU memory reserved for passes.
   uint64_t reserved() const {
     if (gpu.stages == 1)
       return reserved_on(place.gpu);
     if (place.sharing != millrace_in_turn)
       return reserved_for(stream, place.gpu);
-    uint64_t out = 0; // on a stream of all: what is known to be its own
+    uint64_t out = 0; // shared stream: only buffers known to be the stage's own
     std::lock_guard guard{mutex};
     for (auto& l : free)
       for (auto& [_, x] : l->known)
@@ -142,7 +143,7 @@ struct gpu_passes::state {
     return out;
   }
 
-  /// These of the parameters, and tells who waits for them.
+  /// Copies these parameters and wakes the threads that wait for them.
   void copy(size_t begin, size_t end) {
     if (!parameters.is_on_host())
       return gpu.uploads.copy(
@@ -177,15 +178,16 @@ struct gpu_passes::state {
   cuda::turns own_turns;
   const char* source = nullptr; ///< of the parameters, on the host
   cuda::memory parameters;
-  cuda::missing_ranges missing; ///< of these, which were not copied yet
-  std::vector<cuda::missing_ranges::range> ranges; ///< where each of them lies
+  /// Parts of `parameters` that were not copied yet.
+  cuda::missing_ranges missing;
+  std::vector<cuda::missing_ranges::range> ranges; ///< place of each parameter
   std::atomic<bool> complete = false;              ///< nothing is missing
   bool records = false;
   mutable std::mutex mutex;
   std::vector<std::unique_ptr<lane>> free; ///< guarded
 };
 
-/// One pass on a lane, which it has to itself: a Batch of run_in_turn.
+/// One pass on a lane of its own: a Batch of run_in_turn.
 class gpu_passes::pass {
 public:
   pass(state& owner, lane& on, const pass_order& order)
@@ -194,7 +196,7 @@ public:
       order_(order),
       key_(shapes_of(order.inputs, order.input_count)) {}
 
-  /// Whether the lane had such inputs before.
+  /// Whether the lane has buffers for such inputs.
   bool is_known() {
     auto i = on_.known.find(key_);
     shape_ = i == on_.known.end() ? nullptr : &i->second;
@@ -261,7 +263,7 @@ public:
 
   void wait() { on_.batch.wait(); }
 
-  /// And its outputs go.
+  /// Also releases its outputs.
   void abandon() noexcept {
     on_.batch.abandon();
     for (uint32_t i = 0; i < *order_.output_count; ++i)
@@ -270,7 +272,8 @@ public:
   }
 
 private:
-  /// What cannot be recorded is run like the first time, from now on.
+  /// Records the pass. If that fails, the shape is run without a recording from
+  /// now on.
   void record() {
     auto& x = *shape_;
     auto recording = std::make_unique<at::cuda::CUDAGraph>();
@@ -284,7 +287,7 @@ private:
       x.can_be_recorded = false;
     }
     x.outputs.clear();
-    try { // a capture that failed has ended, whatever that says
+    try { // ends a failed capture; its error has no meaning
       recording->capture_end();
     } catch (const std::exception&) {
     }
@@ -312,7 +315,7 @@ private:
   const pass_order& order_;
   tensor_shapes key_;
   known_shape* shape_ = nullptr;
-  known_shape passing_; ///< of a shape that is one too many
+  known_shape passing_; ///< for a shape beyond most_known_shapes
   tensors results_;
 };
 
@@ -323,9 +326,9 @@ gpu_passes::gpu_passes(const millrace_place& place)
 gpu_passes::~gpu_passes() {
   static_cast<void>(cudaSetDevice(state_->place.gpu));
   state_.reset();
-  try { // what nobody has any more goes back to the GPU
+  try { // returns unused memory to the GPU
     c10::cuda::CUDACachingAllocator::emptyCache();
-  } catch (const std::exception&) { // which is lost
+  } catch (const std::exception&) { // the GPU is lost
   }
 }
 
@@ -344,7 +347,7 @@ gpu_passes::place(const std::vector<const millrace_tensor*>& parameters) {
       end = std::max(end, address(x->data) + x->bytes);
     }
   check(cudaSetDevice(state_->place.gpu), "choosing a GPU");
-  if (begin < end) { // as they are aligned there, so they are here
+  if (begin < end) { // keep the alignment of the source
     begin -= begin % alignment;
     state_->parameters = state_->place.on_host != 0
                            ? cuda::memory::of_host(end - begin)
@@ -369,7 +372,7 @@ void gpu_passes::arrive(const char* begin, size_t bytes) {
   auto& s = *state_;
   check(cudaSetDevice(s.place.gpu), "choosing a GPU");
   size_t first = 0, last = s.parameters.size();
-  if (begin != nullptr) { // as much of it as there are parameters
+  if (begin != nullptr) { // clipped to the parameters
     auto at = begin - s.source;
     auto within = [&](std::ptrdiff_t n) {
       return static_cast<size_t>(
@@ -387,7 +390,7 @@ void gpu_passes::await(size_t first, size_t last) const {
   auto& s = *state_;
   for (auto i = first; i < last && !s.complete; ++i)
     if (auto [begin, end] = s.ranges[i]; !s.missing.wait(begin, end))
-      throw std::runtime_error("its parameters have not all come");
+      throw std::runtime_error("not all of its parameters have arrived");
 }
 
 void gpu_passes::give_up() {
@@ -404,13 +407,13 @@ uint64_t gpu_passes::memory() const {
   return parameters + s.reserved();
 }
 
-void gpu_passes::run(const pass_order& x) {
+void gpu_passes::run(const pass_order& order) {
   auto& s = *state_;
   check(cudaSetDevice(s.place.gpu), "choosing a GPU");
   auto on = s.take_lane();
-  *x.output_count = 0;
-  pass mine{s, *on, x};
-  // A lane on which one fails is not used again.
+  *order.output_count = 0;
+  pass mine{s, *on, order};
+  // A lane on which a pass fails is not used again.
   cuda::run_in_turn(s.turns(), s.place.streaming != 0, mine);
   s.give_back(std::move(on));
 }

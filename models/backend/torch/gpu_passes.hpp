@@ -12,13 +12,13 @@
 
 namespace millrace {
 
-/// What a stage has on a GPU: its parameters, and passes that copy their inputs
-/// in, compute, and copy their outputs out, each on streams that wait for no
-/// more of other passes than they have to.
+/// A stage on a GPU: its parameters, and passes that copy inputs in, compute,
+/// and copy outputs out. Streams of different passes wait for each other only
+/// where necessary.
 class gpu_passes {
 public:
   using tensors = std::vector<at::Tensor>;
-  /// Makes outputs of inputs, all of them on the GPU.
+  /// Computes outputs from inputs, all on the GPU.
   using forward = std::function<tensors(const tensors&)>;
 
   explicit gpu_passes(const millrace_place& place);
@@ -28,42 +28,42 @@ public:
 
   c10::Device device() const;
 
-  /// Makes room for parameters that lie as these do, and says where each is.
-  /// What lies there comes with arrive().
+  /// Allocates memory for parameters with this layout, and returns their
+  /// tensors. Their bytes come with arrive().
   tensors place(const std::vector<const millrace_tensor*>& parameters);
 
-  /// Copies these of them, or all (null), but for what was copied before.
+  /// Copies these bytes of the parameters, or all (null), unless copied before.
   void arrive(const char* begin, size_t bytes);
 
-  /// Waits until parameters [first, last) of those that were placed are there.
-  /// Throws if they never will be.
+  /// Waits until parameters [first, last), as passed to place(), are present.
+  /// Throws if they will never be.
   void await(size_t first, size_t last) const;
 
-  /// What was not copied yet never will be.
+  /// The absent parameters will never arrive.
   void give_up();
 
-  /// From now on a pass may be recorded, and replayed when its shapes come
-  /// again: for a stage that does the same whatever its inputs hold.
+  /// From now on passes may be recorded, and replayed when their shapes recur:
+  /// for a stage with the same operators for all values of inputs.
   void record();
 
-  /// Outputs lie in the room, if that is pinned and large enough, else in
-  /// page-locked memory which is the caller's to release.
+  /// Outputs lie in the room, if it is pinned and large enough, else in
+  /// page-locked memory that the caller releases.
   struct pass_order {
     const millrace_tensor* inputs;
     uint32_t input_count;
     const forward& how;
-    bool metered; ///< it is no replay
+    bool metered; ///< forbids a replay
     millrace_room* room;
     millrace_tensor* outputs;
     uint32_t output_capacity;
     uint32_t* output_count;
   };
 
-  void run(const pass_order& x);
+  void run(const pass_order& order);
 
-  /// Of the GPU: its parameters, and what LibTorch has come to keep for passes:
-  /// workspaces, activations, recordings. Where several take turns on one
-  /// stream, what their inputs and recordings' outputs take.
+  /// GPU memory of the stage: its parameters, and LibTorch's memory for its
+  /// passes: workspaces, activations, recordings. Where stages share a stream,
+  /// only the buffers of its inputs and recorded outputs.
   uint64_t memory() const;
 
 private:
@@ -74,11 +74,11 @@ private:
   std::unique_ptr<state> state_;
 };
 
-/// Of a failure that happened on the current GPU: as in abi.h.
-int gpu_failure_kind(const std::exception& x);
+/// The kind of a failure on the current GPU: as in abi.h.
+int gpu_failure_kind(const std::exception& thrown);
 
-/// The table of abi.h, whose calls for stages are these; null in a backend that
-/// can use no GPU.
+/// The table of abi.h with these calls for stages; null in a backend that can
+/// use no GPU.
 const millrace_gpu_calls*
 gpu_calls(decltype(millrace_gpu_calls::arrive) arrive,
           decltype(millrace_gpu_calls::give_up) give_up,

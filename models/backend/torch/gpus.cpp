@@ -14,7 +14,7 @@
 
 #include "models/backend/torch/gpu_passes.hpp"
 #include "models/backend/torch/plugin_calls.hpp"
-#include "models/device/cuda/kernel_trace.hpp"
+#include "models/gpu/cuda/kernel_trace.hpp"
 
 namespace millrace {
 
@@ -60,7 +60,7 @@ int list_gpus(millrace_gpu* out, uint32_t capacity, uint32_t* count,
   });
 }
 
-/// What is opened by name when it is needed first.
+/// Libraries that are opened by name on first use.
 constexpr std::string_view opened_late[] = {"libcudnn", "libnvrtc",
                                             "libnvJitLink", "libcaffe2_nvrtc"};
 
@@ -72,7 +72,7 @@ bool is_opened_late(const std::string& file) {
                         [&](auto x) { return file.rfind(x, 0) == 0; });
 }
 
-/// Where the libraries lie that this process has.
+/// The folders of all libraries in this process.
 std::set<std::filesystem::path> library_folders() {
   std::set<std::filesystem::path> out;
   ::dl_iterate_phdr(
@@ -89,8 +89,8 @@ std::set<std::filesystem::path> library_folders() {
   return out;
 }
 
-/// Whatever may be wanted later: a name that is loaded already is found without
-/// opening a file. One that cannot be loaded is not missed before it is wanted.
+/// Loads all libraries that may be needed later, because a loaded library is
+/// found without opening a file. Failures are ignored here; they recur on use.
 int prepare(millrace_error* failed) {
   return guarded(failed, [] {
     for (auto& folder : library_folders())
@@ -100,7 +100,7 @@ int prepare(millrace_error* failed) {
   });
 }
 
-/// Has products and convolutions open what they are made of.
+/// Runs products and convolutions, so that they open their libraries.
 void touch_libraries(int gpu) {
   auto options = at::TensorOptions().device(at::kCUDA, index_of(gpu));
   auto image = at::ones({2, 3, 64, 64}, options);
@@ -117,8 +117,8 @@ void touch_libraries(int gpu) {
   check(cudaDeviceSynchronize(), "opening a GPU");
 }
 
-/// Whom MPS does not serve has all of the GPU in slices of time, and nobody is
-/// told. Before 12.3 CUDA cannot say whom it serves.
+/// Throws if MPS does not serve this process: CUDA would silently give it time
+/// slices of the whole GPU. Before 12.3 CUDA has no such query.
 void expect_mps([[maybe_unused]] int gpu) {
 #if CUDART_VERSION >= 12030
   int serves = 0;
@@ -141,9 +141,10 @@ int open_gpu(const millrace_place* place, millrace_error* failed) {
     if (place->by_mps != 0)
       expect_mps(place->gpu);
     touch_libraries(place->gpu);
-    if (place->sharing == millrace_partitioned) // what its driver opens for one
+    // Opens the driver's files for partitions.
+    if (place->sharing == millrace_partitioned)
       gpu.partitions.give_back(gpu.partitions.take(place->share));
-    // What that took is no stage's.
+    // This memory belongs to no stage.
     c10::cuda::CUDACachingAllocator::emptyCache();
   });
 }
@@ -177,7 +178,8 @@ int trace(void* self, void (*sink)(void* self, const millrace_kernel* x),
 
 gpu_environment& shared_gpu(int number) {
   static std::mutex mutex;
-  static auto* all = new std::map<int, gpu_environment>; // as pinned_memory's
+  // Never destroyed, as in pinned_memory().
+  static auto* all = new std::map<int, gpu_environment>;
   std::lock_guard guard{mutex};
   auto count = count_gpus();
   if (number < 0 || number >= count)
@@ -188,18 +190,19 @@ gpu_environment& shared_gpu(int number) {
 }
 
 cuda::pinned_ranges& pinned_memory() {
-  static auto* out = new cuda::pinned_ranges; // what a caller holds outlives us
+  // Outlives static objects: callers may hold it.
+  static auto* out = new cuda::pinned_ranges;
   return *out;
 }
 
-int gpu_failure_kind(const std::exception& x) {
+int gpu_failure_kind(const std::exception& thrown) {
   static_cast<void>(cudaGetLastError());
   if (cuda::loses_context(cudaStreamQuery(cudaStreamLegacy)))
     return millrace_gpu_is_lost;
-  auto* ours = dynamic_cast<const cuda::failure*>(&x);
-  std::string text = x.what();
+  auto* ours = dynamic_cast<const cuda::failure*>(&thrown);
+  std::string text = thrown.what();
   auto no_memory =
-    dynamic_cast<const c10::OutOfMemoryError*>(&x) != nullptr
+    dynamic_cast<const c10::OutOfMemoryError*>(&thrown) != nullptr
     || (ours != nullptr && ours->code() == cudaErrorMemoryAllocation)
     || text.find("CUDA out of memory") != std::string::npos
     || text.find("ALLOC_FAILED") != std::string::npos;

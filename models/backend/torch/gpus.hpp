@@ -3,29 +3,29 @@
 
 #include <atomic>
 
-#include "models/device/cuda/idle.hpp"
-#include "models/device/cuda/partition.hpp"
-#include "models/device/cuda/pinned_ranges.hpp"
-#include "models/device/cuda/turns.hpp"
-#include "models/device/cuda/upload.hpp"
+#include "models/gpu/cuda/idle.hpp"
+#include "models/gpu/cuda/partition.hpp"
+#include "models/gpu/cuda/pinned_ranges.hpp"
+#include "models/gpu/cuda/turns.hpp"
+#include "models/gpu/cuda/upload.hpp"
 
 namespace millrace {
 
-/// What all stages of a process have together on one GPU.
+/// Resources of one GPU that all stages of a process share.
 struct gpu_environment {
   cuda::pinned_pool staging{cuda::pinned_by_cuda()};
-  cuda::stream compute; ///< of those that run in turn
+  cuda::stream compute; ///< for passes that run in turn
   cuda::turns turns;
-  cuda::idle<cuda::stream> streams; ///< of those that run beside each other
+  cuda::idle<cuda::stream> streams; ///< for passes that run side by side
   cuda::partitions partitions;
   cuda::uploader uploads{staging};
   std::atomic<int> stages{0};
 };
 
-/// Makes it the current one. Throws when there is no such GPU.
+/// Makes the GPU current. Throws when it does not exist.
 gpu_environment& shared_gpu(int number);
 
-/// What GPUs copy from and to by themselves, beside what is staged.
+/// Page-locked memory other than the staging pool's.
 cuda::pinned_ranges& pinned_memory();
 
 } // namespace millrace

@@ -12,10 +12,10 @@ namespace {
 using object = c10::ivalue::Object;
 using object_ptr = c10::intrusive_ptr<object>;
 
-/// Of archives; what they are compiled to takes about twenty times as much.
+/// Of archives; compiled code takes about twenty times as much.
 constexpr size_t most_bytes = 1u << 20;
 
-/// A tensor that the code has in it, and that a pass could write to.
+/// A constant tensor in the code, which a pass could write to.
 bool is_tensor_constant(const torch::jit::Node& x) {
   if (x.kind() != c10::prim::Constant || !x.hasAttribute(c10::attr::value))
     return false;
@@ -25,16 +25,16 @@ bool is_tensor_constant(const torch::jit::Node& x) {
          || kind == torch::jit::AttributeKind::ival;
 }
 
-/// Makes another module of the same code. What was one thing in the first is
-/// one in the other.
+/// Copies a module, with the same code. References to one object stay
+/// references to one object.
 class copier {
 public:
-  /// Nothing, when there is something in it that cannot be copied.
+  /// Nothing, if the module has an attribute that cannot be copied.
   std::optional<torch::jit::Module> copy(const torch::jit::Module& x) {
     try {
       auto out = copy_of(x._ivalue());
       return fails_ ? std::nullopt : std::optional<torch::jit::Module>{out};
-    } catch (const c10::Error&) { // a list of what cannot be copied
+    } catch (const c10::Error&) { // a list of such attributes
       return std::nullopt;
     }
   }
@@ -55,7 +55,7 @@ private:
     return made;
   }
 
-  /// Parameters and buffers are empty until they come.
+  /// Parameters and buffers are empty until attached.
   c10::IValue copy_of(const c10::IValue& x, bool comes) {
     if (x.isObject() && x.type()->is_module())
       return copy_of(x.toObject());
@@ -101,12 +101,12 @@ std::optional<torch::jit::Module> known_code::find(const std::string& key) {
   return i->second->module;
 }
 
-void known_code::add(std::string key, torch::jit::Module x) {
+void known_code::add(std::string key, torch::jit::Module module) {
   std::lock_guard guard{mutex_};
-  if (by_key_.count(key) != 0) // others have compiled it meanwhile
+  if (by_key_.count(key) != 0) // another thread has compiled it meanwhile
     return;
   bytes_ += key.size();
-  all_.push_front({std::move(key), std::move(x)});
+  all_.push_front({std::move(key), std::move(module)});
   by_key_[all_.front().key] = all_.begin();
   while (bytes_ > most_bytes) {
     bytes_ -= all_.back().key.size();

@@ -12,13 +12,13 @@
 
 namespace millrace {
 
-/// Layers' code as it was compiled before: to compile it takes most of the time
-/// that a model's load takes where its weights are in memory already. Keeps
-/// what was used last. Any thread.
+/// A cache of compiled code of layers: compilation takes most of a model's load
+/// time if its weights are in memory already. Evicts the least recently used
+/// entries. Any thread.
 class known_code {
 public:
-  /// As open_archive, with no parameters in their places yet, for the caller
-  /// alone; what is compiled may be others', too.
+  /// As open_archive, without parameters. The module is private to the caller;
+  /// the compiled code may be shared.
   torch::jit::Module open(const void* file, uint64_t bytes, int trusted,
                           c10::Device on);
 
@@ -29,10 +29,10 @@ private:
   };
 
   std::optional<torch::jit::Module> find(const std::string& key);
-  void add(std::string key, torch::jit::Module x);
+  void add(std::string key, torch::jit::Module module);
 
   std::mutex mutex_;
-  std::list<compiled> all_; ///< guarded; what was used last is first
+  std::list<compiled> all_; ///< guarded; most recently used first
   std::map<std::string_view, std::list<compiled>::iterator>
     by_key_;         ///< guarded
   size_t bytes_ = 0; ///< guarded

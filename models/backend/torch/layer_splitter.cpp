@@ -14,7 +14,7 @@ namespace {
 namespace jit = torch::jit;
 namespace prim = c10::prim;
 
-/// The first names of a dotted path.
+/// The first `depth` names of a dotted path.
 std::string first_names(const std::string& path, size_t depth) {
   size_t end = 0;
   for (; depth > 0 && end != std::string::npos; --depth)
@@ -26,14 +26,14 @@ bool is_tensor(const jit::Value* x) {
   return x->type()->isSubtypeOf(*c10::TensorType::get());
 }
 
-/// Whether it is made again where it is used, not handed on: numbers and lists,
-/// also those that a trace keeps as tensors.
+/// Whether a value is computed again where it is used, not passed on: numbers
+/// and lists, also those that a trace keeps as tensors.
 bool is_remade(const jit::Value* x) {
   return !is_tensor(x) || x->node()->kind() == prim::NumToTensor;
 }
 
-/// Whether what a node gives needs no layer: it is the model's own, or made
-/// again.
+/// Whether the outputs of a node need no layer: they are attributes of the
+/// model, or computed again.
 bool is_found_anywhere(jit::Node* x) {
   if (x->kind() == prim::GetAttr || x->kind() == prim::Constant)
     return true;
@@ -41,7 +41,7 @@ bool is_found_anywhere(jit::Node* x) {
          && std::all_of(x->outputs().begin(), x->outputs().end(), is_remade);
 }
 
-/// A layer to be: nodes of forward, in order.
+/// The nodes of a future layer, in order.
 struct run_of_nodes {
   std::string name;
   std::vector<jit::Node*> nodes;
@@ -56,8 +56,8 @@ bool uses_parameters(jit::Node* x) {
   });
 }
 
-/// Nodes of one part after the other. What is made again where it is used is of
-/// no run.
+/// Groups consecutive nodes of the same part. Values that are computed again
+/// belong to no group.
 std::vector<run_of_nodes> runs_of(const flat_model& x, size_t depth) {
   std::vector<run_of_nodes> out;
   std::string last;
@@ -75,7 +75,7 @@ std::vector<run_of_nodes> runs_of(const flat_model& x, size_t depth) {
   return out;
 }
 
-/// The names that two paths begin with, or the first where they share none.
+/// The common beginning of two paths, or the first path where there is none.
 std::string common_name(const std::string& a, const std::string& b) {
   size_t same = 0;
   for (size_t i = 0; i <= std::min(a.size(), b.size()); ++i) {
@@ -90,7 +90,7 @@ std::string common_name(const std::string& a, const std::string& b) {
   return same == 0 ? a : a.substr(0, same);
 }
 
-/// Only what has parameters gives its name.
+/// Joins two groups; the name is that of the groups with parameters.
 void join(run_of_nodes& to, const run_of_nodes& x) {
   if (!to.has_parameters)
     to.name = x.name;
@@ -115,7 +115,7 @@ std::vector<run_of_nodes> put_together(std::vector<run_of_nodes> xs,
   return out;
 }
 
-/// "layers.0", and "layers.0-2" where another has that.
+/// Makes names unique: "layers.0", and "layers.0-2" where that is taken.
 void make_unique_names(std::vector<run_of_nodes>& xs) {
   std::set<std::string> taken;
   for (auto& x : xs) {
@@ -126,8 +126,8 @@ void make_unique_names(std::vector<run_of_nodes>& xs) {
   }
 }
 
-/// Makes one layer's module: a graph of its own, with what it is given and the
-/// model's parameters under their names.
+/// Builds one layer's module: a graph of its own, with the layer's inputs, and
+/// the model's parameters under their names.
 class layer_maker {
 public:
   layer_maker(const jit::Module& whole, const flat_model& flat)
@@ -151,14 +151,15 @@ public:
     bring_uses(x);
     auto* mine = graph_->createClone(x, [this](jit::Value* v) {
       auto i = made_.find(v);
-      return i == made_.end() ? v : i->second; // else of a branch of x
+      // Else it belongs to a branch of x.
+      return i == made_.end() ? v : i->second;
     });
     graph_->appendNode(mine);
     for (size_t i = 0; i < x->outputs().size(); ++i)
       made_[x->outputs()[i]] = mine->outputs()[i];
   }
 
-  /// What forward returns: a value as it is, or several tensors.
+  /// Sets the outputs of forward: a single value, or a tuple of tensors.
   jit::Module finish(const std::vector<jit::Value*>& outputs) {
     for (auto* x : outputs)
       bring(x);
@@ -192,7 +193,7 @@ private:
         bring(v);
   }
 
-  /// Has a value here: a parameter, or what is made again of what is here.
+  /// Provides a value in this graph: a parameter, or a value computed again.
   void bring(jit::Value* x) {
     if (made_.count(x) != 0)
       return;
@@ -229,7 +230,7 @@ private:
     return out;
   }
 
-  /// The part of that path here; returns what it is called in modules_.
+  /// Creates the submodule at a path; returns its key in modules_.
   std::string part(const std::vector<std::string>& path) {
     std::string at;
     for (auto& step : path) {
@@ -252,12 +253,13 @@ private:
   const flat_model& flat_;
   jit::Module module_;
   std::shared_ptr<jit::Graph> graph_;
-  std::map<const jit::Value*, jit::Value*> made_; ///< of the model's values
-  std::map<std::string, jit::Module> modules_;    ///< by path
+  /// Values here, by those of the model.
+  std::map<const jit::Value*, jit::Value*> made_;
+  std::map<std::string, jit::Module> modules_; ///< by path
   std::map<std::string, jit::Value*> places_;
 };
 
-/// What crosses the cuts, and each layer's module.
+/// The values that cross the cuts, and each layer's module.
 class splitter {
 public:
   splitter(const jit::Module& whole, const flat_model& flat,
@@ -279,12 +281,12 @@ public:
         order_[x] = n++;
   }
 
-  /// Its runs, but for those that give nothing to others: checks, say, which
-  /// raise an error for some inputs. They are of the next.
+  /// The groups without those that give no value to later ones, such as checks
+  /// that raise an error for some inputs. These join the next group.
   std::vector<run_of_nodes> that_give() {
     find_crossings();
     std::vector<run_of_nodes> out;
-    bool gives = true; // the last of these
+    bool gives = true; // for the last of `out`
     for (size_t i = 0; i < runs_.size(); ++i) {
       gives ? out.push_back(runs_[i]) : join(out.back(), runs_[i]);
       gives = !given_by(i).empty();
@@ -301,7 +303,7 @@ public:
   }
 
 private:
-  /// In the order in which they are made.
+  /// In the order of the nodes.
   struct by_order {
     const std::map<const jit::Value*, size_t>* order;
     bool operator()(const jit::Value* a, const jit::Value* b) const {
@@ -310,7 +312,7 @@ private:
   };
   using value_set = std::set<jit::Value*, by_order>;
 
-  /// Adds the tensors that a value is made of before a run.
+  /// Adds the tensors from earlier groups that a value depends on.
   void trace_back(jit::Value* x, size_t run, value_set& out,
                   std::set<jit::Value*>& seen) {
     if (x == flat_.self() || !seen.insert(x).second)
@@ -352,7 +354,7 @@ private:
     }
   }
 
-  /// By a run to those behind it, in order.
+  /// Values that group i gives to later groups, in order.
   std::vector<jit::Value*> given_by(size_t i) const {
     std::vector<jit::Value*> out;
     for (auto* x : crossings_[i + 1])
@@ -380,7 +382,7 @@ private:
     split_layer out{runs_[i].name, {}, {}, {}};
     for (auto* x : takes) {
       out.takes.push_back(names_.at(x));
-      // What a graph calls it is an identifier.
+      // Names in a graph have to be identifiers.
       maker.take(x, "x" + std::to_string(out.takes.size()));
     }
     for (auto* node : runs_[i].nodes)
@@ -402,7 +404,7 @@ private:
   std::map<const jit::Node*, size_t> run_of_;
   std::map<const jit::Value*, size_t> order_;
   std::map<const jit::Value*, std::string> names_;
-  std::vector<value_set> crossings_; ///< before each run, and after the last
+  std::vector<value_set> crossings_; ///< before each group, and after the last
 };
 
 } // namespace

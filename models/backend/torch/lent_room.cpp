@@ -11,15 +11,15 @@ namespace millrace {
 
 namespace {
 
-/// More shapes of inputs than a model is likely to be asked with.
+/// Upper limit of the input shapes that are remembered.
 constexpr size_t most_shapes = 256;
 
-constexpr size_t alignment = 64; // as LibTorch has it
+constexpr size_t alignment = 64; // LibTorch's alignment
 
 thread_local lent_room* current = nullptr;
 
-/// What lies in lent memory and is not freed yet. Few: a pass has as many as it
-/// has outputs.
+/// The blocks in lent memory that are not freed yet. Few: a pass has one per
+/// output.
 class placed_blocks {
 public:
   void add(void* x) {
@@ -41,7 +41,7 @@ private:
 };
 
 placed_blocks& placed() {
-  static auto* all = new placed_blocks; // tensors may outlive all else
+  static auto* all = new placed_blocks; // tensors may outlive static objects
   return *all;
 }
 
@@ -52,9 +52,9 @@ void release(void* x) {
     ordinary->raw_deallocate(x);
 }
 
-/// LibTorch's own allocator, but for what a thread's lent room takes. What is
-/// virtual differs between 1.13 and 2.x, and so does what is const: no function
-/// here can say `override`.
+/// LibTorch's own allocator, except for allocations that a thread's lent room
+/// takes. Virtual and const functions differ between 1.13 and 2.x, so none here
+/// can be marked `override`.
 /// https://pytorch.org/cppdocs/ , c10::Allocator
 class placing_allocator final : public c10::Allocator {
 public:
@@ -139,7 +139,7 @@ void* lent_room::place(size_t bytes) {
 void lent_room::learn(const std::vector<at::Tensor>& outputs) {
   std::vector<uint32_t> found;
   for (auto& x : outputs) {
-    // What was freed meanwhile may have been at the same address before.
+    // An address may occur twice if a block was freed meanwhile.
     auto last =
       std::find(made_.rbegin(), made_.rend(), x.storage().data_ptr().get());
     if (last != made_.rend() && *last != nullptr)
@@ -151,14 +151,15 @@ void lent_room::learn(const std::vector<at::Tensor>& outputs) {
     places_.learn(inputs_, std::move(found));
 }
 
-bool lent_room::holds(const at::Tensor& x) const {
-  auto* data = x.storage().data_ptr().get();
+bool lent_room::holds(const at::Tensor& value) const {
+  auto* data = value.storage().data_ptr().get();
   return std::find(placed_.begin(), placed_.end(), data) != placed_.end();
 }
 
 void install_lent_rooms() {
   ordinary = c10::GetCPUAllocator();
-  static auto* allocator = new placing_allocator; // LibTorch's from now on
+  // Owned by LibTorch from now on.
+  static auto* allocator = new placing_allocator;
   c10::SetCPUAllocator(allocator);
 }
 

@@ -11,19 +11,18 @@
 
 namespace millrace {
 
-/// Of the allocations that a pass makes on its thread, the first being 0, those
-/// that become its outputs: learned from the passes before, for each shape of
-/// inputs. Where that is wrong an output is copied, and nothing else happens.
-/// Any thread.
+/// Which allocations of a pass on its thread become its outputs, by number from
+/// 0. Learned from earlier passes, per shape of inputs. After a wrong guess an
+/// output is copied; there is no other effect. Any thread.
 class output_places {
 public:
   using shapes = std::vector<int64_t>;
 
-  /// In their order; none for shapes that are new.
+  /// In ascending order; none for unknown shapes.
   std::vector<uint32_t> find(const shapes& of) const;
   void learn(const shapes& of, std::vector<uint32_t> places);
 
-  /// From now on there are none.
+  /// Forgets all places and learns no more.
   void give_up();
 
 private:
@@ -32,27 +31,28 @@ private:
   bool given_up_ = false;                         ///< guarded
 };
 
-/// Has LibTorch make the outputs of this thread's pass in memory that its
-/// caller lends, while this lives. All else is allocated as ever.
+/// During its lifetime, makes LibTorch allocate the outputs of this thread's
+/// pass in memory that the caller lends. Other allocations are unchanged.
 class lent_room {
 public:
   lent_room(output_places& places, output_places::shapes inputs,
             millrace_room& room);
 
-  /// When the pass's tensors are gone, but for those that the model keeps.
+  /// To be called when the pass's tensors are freed, except those that the
+  /// model keeps.
   ~lent_room();
   lent_room(const lent_room&) = delete;
   lent_room& operator=(const lent_room&) = delete;
 
-  /// Learns where the outputs were made.
+  /// Learns which allocations the outputs were.
   void learn(const std::vector<at::Tensor>& outputs);
 
-  bool holds(const at::Tensor& x) const;
+  bool holds(const at::Tensor& value) const;
 
-  /// Room for the pass's next allocation; null: it is not to be made there.
+  /// Memory for the pass's next allocation; null: not in the room.
   void* place(size_t bytes);
 
-  /// Where that was made.
+  /// Notes the address of the last allocation.
   void made(void* at) { made_.push_back(at); }
 
 private:
@@ -60,12 +60,12 @@ private:
   output_places::shapes inputs_;
   millrace_room& room_;
   std::vector<uint32_t> wanted_;
-  size_t next_ = 0;           ///< of those
-  std::vector<void*> made_;   ///< each allocation's memory
-  std::vector<void*> placed_; ///< of these, what lies in the room
+  size_t next_ = 0;           ///< index in wanted_
+  std::vector<void*> made_;   ///< address of each allocation
+  std::vector<void*> placed_; ///< those in the room
 };
 
-/// Makes it possible; before anything is allocated by several threads.
+/// Installs the allocator; before several threads allocate.
 void install_lent_rooms();
 
 } // namespace millrace

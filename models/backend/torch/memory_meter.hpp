@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-/// The third argument of what reports memory: its type differs between
-/// LibTorch 1.13 and 2.x.
+/// The third argument of reports of memory: its type differs between LibTorch
+/// 1.13 and 2.x.
 template <class>
 struct total_type;
 
@@ -19,10 +19,10 @@ struct total_type<void (C::*)(void*, int64_t, T, T, c10::Device)> {
   using type = T;
 };
 
-/// How many bytes of tensors this thread holds at most at a time while this
-/// lives, of those it allocates meanwhile. It costs a lock and an entry of a
-/// table with each allocation. Not seen are LibTorch's other threads, and what
-/// oneDNN and BLAS take for themselves.
+/// Measures the highest number of bytes of tensors that this thread allocates
+/// at once during the meter's lifetime. Costs a lock and a table entry per
+/// allocation. Does not see LibTorch's other threads, nor the memory of oneDNN
+/// and BLAS.
 /// https://pytorch.org/cppdocs/ , c10::MemoryReportingInfoBase
 class memory_meter {
 public:

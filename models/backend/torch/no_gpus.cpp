@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Of a LibTorch that can use no GPU, or without CUDA's toolkit: no stage has
-/// any passes there.
+/// For a LibTorch without CUDA, or a build without CUDA's toolkit: stubs.
 #include "models/backend/torch/gpu_passes.hpp"
 
 namespace millrace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The LibTorch backend, 1.13 to 2.x. This folder alone sees LibTorch; it is
-/// compiled as C++17 into a plugin, which speaks only abi.h.
+/// The LibTorch backend, 1.13 to 2.x. Only this folder uses LibTorch; it is
+/// compiled as C++17 into a plugin with the interface abi.h.
 
 #include <torch/script.h>
 
@@ -35,14 +35,14 @@ struct millrace_stage {
     torch::jit::Module module;
     bool takes_all = false;
     std::vector<uint32_t> takes, gives;
-    std::vector<uint32_t> done; ///< values that nobody takes after it
-    size_t first_parameter = 0, last_parameter = 0; ///< one past
+    std::vector<uint32_t> done; ///< values without a later use
+    size_t first_parameter = 0, last_parameter = 0; ///< one past the last
   };
   std::vector<layer> layers;
-  std::vector<uint32_t> gives; ///< none: what the last layer returns
+  std::vector<uint32_t> gives; ///< empty: the outputs of the last layer
   size_t values = 0;
-  /// Layers with code that writes to parameters. The parameters may be mapped
-  /// read-only.
+  /// Layers with code that writes to parameters, which then need a writable
+  /// copy: parameters may be mapped read-only.
   std::vector<size_t> writing;
   std::once_flag copied;
   millrace::output_places places;
@@ -70,7 +70,7 @@ void hand_over(const at::Tensor& x, millrace_tensor& out) {
   out.release = [](void* p) { delete static_cast<at::Tensor*>(p); };
 }
 
-/// The tensors in a result: one, a tuple or list of them, or a dictionary's
+/// The tensors in a result: one, a tuple or list of several, or a dictionary's
 /// values in its order.
 void flatten(const c10::IValue& x, std::vector<at::Tensor>& out) {
   if (x.isTensor()) {
@@ -90,7 +90,7 @@ void flatten(const c10::IValue& x, std::vector<at::Tensor>& out) {
   }
 }
 
-/// Gives a layer's code its parameters, which are the next of these.
+/// Sets a layer's parameters, which are the next tensors of `next`.
 void attach(torch::jit::Module& m, const millrace_layer& layer,
             std::vector<at::Tensor>::const_iterator& next) {
   std::map<std::string, at::Tensor> given;
@@ -113,18 +113,18 @@ bool may_write(const torch::jit::Node& x) {
   return kind.back() == '_' || x.kind() == c10::prim::SetAttr;
 }
 
-/// Whether code writes to its parameters, which lie in memory that cannot be
-/// written: then it needs a copy.
+/// Whether code writes to its parameters, which may be mapped read-only: then
+/// it needs a copy.
 bool writes_parameters(const torch::jit::Module& m) {
   try {
     return millrace::any_node(m, may_write)
            && millrace::examine_graph(m).writes_in_place;
   } catch (const std::exception&) {
-    return false; // of a graph that cannot be examined
+    return false; // the graph cannot be examined
   }
 }
 
-/// Where they are used: as they lie, or on the stage's GPU.
+/// The tensors of the parameters: in place, or on the stage's GPU.
 std::vector<at::Tensor> place(const millrace_stage& stage,
                               const millrace_layer* layers, uint64_t count) {
   std::vector<const millrace_tensor*> all;
@@ -154,7 +154,7 @@ void enter_thread(int threads) {
   at::set_num_threads(threads);
 }
 
-/// Each value is let go once no layer takes it any more.
+/// Finds the last use of each value, so that it is freed afterwards.
 void find_last_uses(millrace_stage& x) {
   std::set<uint32_t> needed{x.gives.begin(), x.gives.end()};
   for (auto i = x.layers.rbegin(); i != x.layers.rend(); ++i)
@@ -166,8 +166,7 @@ void find_last_uses(millrace_stage& x) {
       }
 }
 
-/// Code that mutates what a module holds, and not a tensor of it: a recording
-/// would not.
+/// Code that sets attributes of a module; a recording would not do so.
 bool sets_attributes(const torch::jit::Node& x) {
   return x.kind() == c10::prim::SetAttr;
 }
@@ -184,15 +183,15 @@ bool can_be_recorded(const millrace_stage& stage) {
             });
 }
 
-/// Of all stages of this process. It is never destroyed: LibTorch's own, which
-/// it has, may be before it.
+/// The cache of all stages of this process. Never destroyed: LibTorch's static
+/// objects, which it refers to, may be destroyed before.
 millrace::known_code& compiled_before() {
   static auto* out = new millrace::known_code;
   return *out;
 }
 
-/// Processes that are forked from one that has loaded this would all draw the
-/// same numbers.
+/// Seeds the random generator: processes forked from one template would
+/// otherwise draw the same numbers.
 void seed_generator() {
   uint64_t seed = 0;
   if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
@@ -208,7 +207,7 @@ int load(const millrace_layer* layers, uint64_t count, const uint32_t* gives,
   auto body = [&] {
     c10::InferenceMode inference;
     // The profiling executor makes the first calls 40 times slower and gains
-    // nothing for models that are served as they were exported.
+    // nothing for models that are served as exported.
     torch::jit::setGraphExecutorOptimize(false);
     seed_generator();
     auto stage = std::make_unique<millrace_stage>();
@@ -250,8 +249,7 @@ void unload(millrace_stage* stage) {
   delete stage;
 }
 
-/// Calls within calls that are looked into; deeper ones count as if they read
-/// values.
+/// Depth of calls that are examined; deeper calls count as reading values.
 constexpr int max_calls = 32;
 
 bool is_call(const torch::jit::Node& x) {
@@ -305,7 +303,7 @@ void copy_written(millrace_stage& stage) {
       [](const std::string&, at::Tensor slot) { slot.set_data(slot.clone()); });
 }
 
-/// One pass; what it makes but its outputs, which are dense, is gone.
+/// One pass; returns dense outputs, and frees all other tensors.
 std::vector<at::Tensor> pass(millrace_stage& stage,
                              const std::vector<at::Tensor>& given) {
   std::call_once(stage.copied, [&] { copy_written(stage); });
@@ -431,7 +429,7 @@ const millrace_backend backend{
 extern "C" __attribute__((visibility("default"))) const millrace_backend*
 millrace_backend_v1() {
   millrace::install_lent_rooms();
-  // It reads /dev/urandom once, which confined processes have not.
+  // Reads /dev/urandom now, which confined processes cannot open.
   at::detail::getDefaultCPUGenerator();
   return &backend;
 }

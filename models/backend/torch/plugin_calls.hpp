@@ -13,8 +13,8 @@
 #include "models/backend/abi.h"
 
 /// \file
-/// What all calls of the plugin need: its tensors as the interface has them,
-/// and exceptions as its errors.
+/// Code common to all calls of the plugin: conversion of tensors and
+/// exceptions to the types of abi.h.
 namespace millrace {
 
 /// In the order of millrace::dtype.
@@ -22,19 +22,19 @@ constexpr at::ScalarType scalar_types[] = {
   at::kBool, at::kByte, at::kChar,     at::kShort, at::kInt,
   at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
 
-inline int dtype_of(at::ScalarType x) {
+inline int dtype_of(at::ScalarType type) {
   for (int i = 0; i < 10; ++i)
-    if (scalar_types[i] == x)
+    if (scalar_types[i] == type)
       return i;
-  throw std::runtime_error(std::string{"dtype "} + at::toString(x)
+  throw std::runtime_error(std::string{"dtype "} + at::toString(type)
                            + " is not supported");
 }
 
-inline at::IntArrayRef extents_of(const millrace_tensor& x) {
-  return {x.extents, static_cast<size_t>(x.rank)};
+inline at::IntArrayRef extents_of(const millrace_tensor& described) {
+  return {described.extents, static_cast<size_t>(described.rank)};
 }
 
-/// Types and extents of inputs, one after the other.
+/// Types and extents of inputs, concatenated.
 using tensor_shapes = std::vector<int64_t>;
 
 inline tensor_shapes shapes_of(const millrace_tensor* inputs, uint32_t count) {
@@ -47,14 +47,14 @@ inline tensor_shapes shapes_of(const millrace_tensor* inputs, uint32_t count) {
   return out;
 }
 
-/// All but where its bytes are.
-inline void describe_type(const at::Tensor& x, millrace_tensor& out) {
-  if (x.dim() > MILLRACE_MAX_RANK)
+/// Fills in all fields but the data pointer.
+inline void describe_type(const at::Tensor& value, millrace_tensor& out) {
+  if (value.dim() > MILLRACE_MAX_RANK)
     throw std::runtime_error("a tensor of more than 8 dimensions");
-  out.dtype = dtype_of(x.scalar_type());
-  out.rank = static_cast<int32_t>(x.dim());
-  std::copy(x.sizes().begin(), x.sizes().end(), out.extents);
-  out.bytes = x.nbytes();
+  out.dtype = dtype_of(value.scalar_type());
+  out.rank = static_cast<int32_t>(value.dim());
+  std::copy(value.sizes().begin(), value.sizes().end(), out.extents);
+  out.bytes = value.nbytes();
   out.owner = nullptr;
   out.release = nullptr;
 }
@@ -78,7 +78,7 @@ inline std::string cause(std::string text) {
   return text.substr(first, text.find('\n', first) - first);
 }
 
-/// `kind_of` says what kind of failure an exception is.
+/// Calls f and turns exceptions into errors; `kind_of` classifies an exception.
 template <class F>
 int guarded(millrace_error* failed, F f,
             int (*kind_of)(const std::exception&) = nullptr) {
@@ -102,9 +102,9 @@ int guarded(millrace_error* failed, F f,
   }
 }
 
-inline void describe(const at::Tensor& x, millrace_tensor& out) {
-  millrace::describe_type(x, out);
-  out.data = x.data_ptr();
+inline void describe(const at::Tensor& value, millrace_tensor& out) {
+  millrace::describe_type(value, out);
+  out.data = value.data_ptr();
 }
 
 /// Calls f(name, tensor slot) for every parameter and buffer.

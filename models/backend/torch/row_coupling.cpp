@@ -51,7 +51,7 @@ const names& of_values() {
   return out;
 }
 
-/// Operators that take in a whole tensor where no axis is given.
+/// Operators that reduce a whole tensor where no axis is given.
 const names& of_all() {
   static const names out{
     "aten::max",     "aten::min",    "aten::mean",   "aten::sum",
@@ -62,7 +62,7 @@ const names& of_all() {
   return out;
 }
 
-/// Operators that combine or move what lies along an axis.
+/// Operators that combine or move elements along an axis.
 const names& along_an_axis() {
   static const names out{
     "aten::cumsum",  "aten::cumprod",  "aten::cummax",      "aten::cummin",
@@ -78,7 +78,8 @@ const names& along_an_axis() {
   return out;
 }
 
-/// The constants that a value is, or is a list of; empty where one is none.
+/// The constants that a value is, or is a list of; empty if one is not
+/// constant.
 std::vector<int64_t> whole_numbers(const jit::Value* x) {
   if (auto value = jit::toIValue(x)) {
     if (value->isInt())
@@ -96,7 +97,7 @@ std::vector<int64_t> whole_numbers(const jit::Value* x) {
   return out;
 }
 
-/// The argument `dim` or `dims` of an operator; null where it has none.
+/// The argument `dim` or `dims` of an operator; null if it has none.
 const jit::Value* axes_of(const jit::Node& x) {
   auto* schema = x.maybeSchema();
   if (schema == nullptr)
@@ -108,7 +109,7 @@ const jit::Value* axes_of(const jit::Node& x) {
   return nullptr;
 }
 
-/// Whether the axes of an operator are the first one, or have it among others.
+/// Whether the axes of an operator are, or include, the first one.
 bool is_along_first_axis(const jit::Node& x) {
   if (x.kind() == c10::Symbol::fromQualString("aten::flipud"))
     return true;
@@ -119,7 +120,7 @@ bool is_along_first_axis(const jit::Node& x) {
   return std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
 }
 
-/// Whether the first axis of the result may be another than that of the inputs.
+/// Whether the first axis of the result may differ from that of the inputs.
 bool moves_first_axis(const jit::Node& x) {
   static const names always{"aten::t", "aten::numpy_T", "aten::mT",
                             "aten::einsum", "aten::movedim"};
@@ -153,14 +154,14 @@ bool is_empty_list(const jit::Value* x) {
   return list && list->isIntList() && list->toIntList().empty();
 }
 
-/// Whether a reduction takes in all axes: it has no argument for axes, or that
-/// is None or an empty list.
+/// Whether a reduction covers all axes: it has no argument for axes, or that is
+/// None or an empty list.
 bool takes_all(const jit::Node& x) {
   auto* schema = x.maybeSchema();
   if (schema == nullptr)
     return false;
   if (schema->name() == "aten::max" || schema->name() == "aten::min") {
-    if (x.inputs().size() > 1 // of two tensors, element by element
+    if (x.inputs().size() > 1 // two tensors: element by element
         && x.input(1)->type()->isSubtypeOf(*c10::TensorType::get()))
       return false;
   }
@@ -168,7 +169,7 @@ bool takes_all(const jit::Node& x) {
   return axes == nullptr || is_none(axes) || is_empty_list(axes);
 }
 
-/// one_hot finds how many classes there are, repeat_interleave how many rows.
+/// one_hot computes the number of classes, repeat_interleave that of rows.
 bool finds_extent(const jit::Node& x) {
   std::string kind = x.kind().toQualString();
   if (kind == "aten::one_hot") {
@@ -233,7 +234,7 @@ private:
     return hold_values_.count(x) != 0;
   }
 
-  /// Branches for training are not taken.
+  /// Removes branches for training.
   void leave_training(jit::Block* block) {
     for (auto* x : block->nodes()) {
       if (x->kind() == c10::prim::GetAttr
@@ -254,7 +255,7 @@ private:
     });
   }
 
-  /// Branches that do nothing but raise change no result.
+  /// Removes branches that only raise errors: they change no result.
   void leave_checks(jit::Block* block) {
     for (auto i = block->nodes().begin(); i != block->nodes().end();) {
       auto* x = *i++;
@@ -286,12 +287,13 @@ private:
     auto along = along_an_axis().count(kind) != 0 && is_along_first_axis(x);
     if (given && along && !moved)
       add(found_.couples_rows, described(x) + millrace_along_axis_0);
-    // A reduction along the first axis takes away the axis that stack added.
+    // A reduction along the first axis removes the axis that stack added.
     if (moves_first_axis(x) || (moved && !along))
       for (auto* y : x.outputs())
         moved_.insert(y);
-    auto times = x.kind() == c10::prim::Loop ? 2 : 1; // what it carries comes
-    for (int i = 0; i < times; ++i)                   // back to its begin
+    // A loop's values return to its beginning: a second pass follows them.
+    auto times = x.kind() == c10::prim::Loop ? 2 : 1;
+    for (int i = 0; i < times; ++i)
       for (auto* block : x.blocks()) {
         if (given)
           for (auto* y : block->inputs())
@@ -321,7 +323,7 @@ private:
     }
   }
 
-  /// Assignments to attributes, and writes to what they hold.
+  /// Finds assignments to attributes, and writes to tensors in attributes.
   void find_state(jit::Block* block) {
     for (auto* x : block->nodes()) {
       if (x->kind() == c10::prim::SetAttr)

@@ -24,7 +24,7 @@ auto read_script(F f) {
     if (text.find("Unknown builtin op") != std::string::npos)
       throw std::runtime_error(
         "was made by a newer PyTorch: LibTorch " TORCH_VERSION
-        " does not know an operator of it ("
+        " does not have one of its operators ("
         + cause(text) + ")");
     auto* other = dynamic_cast<const c10::Error*>(&e);
     if (other == nullptr)
@@ -36,8 +36,8 @@ auto read_script(F f) {
   }
 }
 
-/// Hands on a layer's parameters and its code without them. Two that are tied
-/// are one tensor, so none is changed before all were handed on.
+/// Passes on a layer's parameters and its code without them. Tied parameters
+/// are one tensor, so none is changed before all were passed on.
 void hand_on(torch::jit::Module& m, const millrace_import_sink& sink) {
   for_each_parameter(m, [&](const std::string& name, const at::Tensor& slot) {
     auto whole = slot.detach().contiguous();
@@ -46,8 +46,8 @@ void hand_on(torch::jit::Module& m, const millrace_import_sink& sink) {
     sink.parameter(sink.self, &x);
   });
   for_each_parameter(m, [&](const std::string&, at::Tensor slot) {
-    // One element stretched over the shape: the code keeps what it needs to
-    // know of the parameter without its bytes.
+    // One element expanded to the shape: the code keeps the parameter's
+    // properties without its bytes.
     slot.set_data(slot.dim() == 0
                     ? at::zeros({}, slot.options())
                     : at::zeros({1}, slot.options()).expand(slot.sizes()));
@@ -65,7 +65,8 @@ std::vector<const char*> pointers_to(const std::vector<std::string>& xs) {
   return out;
 }
 
-/// What cannot be examined has trial runs alone to show it.
+/// Reports the operators found. If the examination fails, import relies on
+/// trial runs alone.
 void report_findings(const torch::jit::Module& m,
                      const millrace_import_sink& sink) {
   try {

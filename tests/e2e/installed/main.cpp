@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// A program of somebody else's, against the installed client library.
+/// An external program that uses the installed client library.
 
 #include <iostream>
 

@@ -152,19 +152,20 @@ def not_sent(address, is_connected):
 def unreachable(address, key, events):
     """The error of a client that could not connect, by the events of its attempts."""
     if REFUSED in events and key is None:
-        return Forbidden(f"{address} lets in only who has a key")
+        return Forbidden(f"{address} accepts only connections with a key")
     if REFUSED in events:
         return Forbidden(
-            f"{address} does not let in the key of {key}: another role's, unknown,"
-            " suspended, or for a minute because it said what it may not"
+            f"{address} refuses the key of {key}: for another role, unknown,"
+            " suspended, or blocked for a minute after forbidden messages"
         )
     if CUT_OFF in events:  # a gateway with keys may close before it has refused
         return Unavailable(
-            f"{address} takes connections, but nobody speaks: a node that hangs, a"
+            f"{address} accepts connections, but does not answer: a node that hangs, a"
             " balancer without nodes, or "
-            + ("who lets in only who has a key" if key is None else "another cluster's")
+            + ("a node that accepts only connections with a key" if key is None
+               else "another cluster's")
         )
-    return Unavailable(f"nobody answers at {address}")
+    return Unavailable(f"no answer from {address}")
 
 
 def _use_key(socket, path):

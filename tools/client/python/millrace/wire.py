@@ -15,7 +15,7 @@ INLINE = 1024
 """Bytes. Tensors up to this size go into the message's body."""
 MAX_BODY = 4 << 20
 MAX_FRAME = 256 << 20
-"""A gateway takes no more, and closes the connection over a longer frame."""
+"""A gateway accepts no more, and closes the connection over a longer frame."""
 GRACE = 0.25
 """Seconds after its deadline for which a client still waits for an answer."""
 
@@ -97,7 +97,8 @@ class Message:
         first = len(msgpack.packb(self._header)) + len(self._body)
         for size, most in [(first, MAX_BODY), *((x.nbytes, MAX_FRAME) for x in self._frames)]:
             if size > most:
-                raise TooLarge(f"a part of the request has {size} bytes, at most {most} are taken")
+                raise TooLarge(f"a part of the request has {size} bytes, at most {most} are"
+                               " accepted")
 
 
 class Numbered:
