@@ -127,8 +127,9 @@ struct batch_accepted {
   MILLRACE_FIELDS(batch_accepted, id)
 };
 
-/// Replica to router: a batch without a next stage has run. The router returns
-/// the credit as long as the replica may hold more output.
+/// Replica to router, if policy.held is above 0: a batch without a next stage
+/// has run. The router returns the credit while the replica may hold more
+/// output.
 struct batch_ran {
   uint64_t id = 0;
   uint64_t bytes = 0; ///< of the output that the replica holds
