@@ -297,12 +297,12 @@ result<void> switchboard::deliver(const member& from,
     return {};
   }
   caf::strong_actor_ptr sender;
-  if (std::string_view says = message.head.from; !says.empty()) {
+  if (std::string_view claimed = message.head.from; !claimed.empty()) {
     auto& node = from.name;
-    if (!says.starts_with(node) || says.substr(node.size(), 1) != "/")
+    if (!claimed.starts_with(node) || claimed.substr(node.size(), 1) != "/")
       return error{
-        ec::forbidden, "node " + node + " sent as " + shown(says), {}};
-    sender = proxy_for(node, says.substr(node.size() + 1), false);
+        ec::forbidden, "node " + node + " sent as " + shown(claimed), {}};
+    sender = proxy_for(node, claimed.substr(node.size() + 1), false);
   }
   auto target = find_here(message.head.to);
   if (!target && message.head.to.starts_with(node_ + "/"))
@@ -315,10 +315,11 @@ result<void> switchboard::deliver(const member& from,
 
 void switchboard::refuse(const member& from, const wire_message& message,
                          const error& why, caf::execution_unit* host) {
-  std::string_view says = message.head.from;
-  if (message.head.id == 0 || !says.starts_with(from.name + "/"))
+  std::string_view claimed = message.head.from;
+  if (message.head.id == 0 || !claimed.starts_with(from.name + "/"))
     return;
-  auto sender = proxy_for(from.name, says.substr(from.name.size() + 1), false);
+  auto sender =
+    proxy_for(from.name, claimed.substr(from.name.size() + 1), false);
   send_error(sender, caf::message_id{message.head.id}, why, host);
 }
 

@@ -344,17 +344,17 @@ void cache_state::count_fetch(found_in where, const caf::strong_actor_ptr& by) {
     figures_->fetches.at(where).add();
 }
 
-cache_state::figures::figures(metrics& registry)
-  : memory{registry.cache_bytes(cache_tier::memory),
-           registry.cache_limit_bytes(cache_tier::memory),
-           registry.cache_evictions(cache_tier::memory)},
-    disk{registry.cache_bytes(cache_tier::disk),
-         registry.cache_limit_bytes(cache_tier::disk),
-         registry.cache_evictions(cache_tier::disk)},
-    quarantined(registry.cache_quarantined()) {
+cache_state::figures::figures(metrics& counts)
+  : memory{counts.cache_bytes(cache_tier::memory),
+           counts.cache_limit_bytes(cache_tier::memory),
+           counts.cache_evictions(cache_tier::memory)},
+    disk{counts.cache_bytes(cache_tier::disk),
+         counts.cache_limit_bytes(cache_tier::disk),
+         counts.cache_evictions(cache_tier::disk)},
+    quarantined(counts.cache_quarantined()) {
   for (size_t i = 0; i < names_of(found_in{}).size(); ++i) {
     auto where = static_cast<found_in>(i);
-    fetches.emplace(where, registry.cache_fetches(where));
+    fetches.emplace(where, counts.cache_fetches(where));
   }
 }
 

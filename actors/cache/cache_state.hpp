@@ -44,7 +44,7 @@ private:
   /// Metrics of the cache; created at start, so that a scrape sees the first
   /// change.
   struct figures {
-    explicit figures(metrics& registry);
+    explicit figures(metrics& counts);
     void show(const cache_book& memory, const disk_cache* disk);
     struct tier {
       gauge bytes, limit;

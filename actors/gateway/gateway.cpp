@@ -98,40 +98,40 @@ void gateway_state::forget_idle(const session& client) {
 }
 
 bool gateway_state::is_for(const std::vector<std::string>& tenants,
-                           const session& who) const {
+                           const session& from) const {
   return tenants.empty()
          || std::count(tenants.begin(), tenants.end(),
-                       options_.tenants.at(who.endpoint))
+                       options_.tenants.at(from.endpoint))
               != 0;
 }
 
-bool gateway_state::is_for(const served& model, const session& who) const {
-  return !model.ended && is_for(model.tenants, who);
+bool gateway_state::is_for(const served& model, const session& from) const {
+  return !model.ended && is_for(model.tenants, from);
 }
 
 result<size_t> gateway_state::choose(const infer& request,
-                                     const session& who) const {
+                                     const session& from) const {
   // Most requests name a model with one version.
   std::optional<size_t> only;
   size_t found = 0;
   auto named = by_name_.find(request.model);
   if (named != by_name_.end())
     for (auto i : named->second)
-      if (is_for(models_[i], who)) {
+      if (is_for(models_[i], from)) {
         only = i;
         ++found;
       }
   if (found == 1 && request.version.empty())
     return *only;
   if (request.model.empty() && options_.selection != selection_policy::quickest)
-    if (auto chosen = choose_by_cost(request, who))
+    if (auto chosen = choose_by_cost(request, from))
       return *chosen;
   std::vector<variant_view> views;
   std::vector<size_t> places;
   auto time = now();
   for (size_t i = 0; i < models_.size(); ++i) {
     auto& m = models_[i];
-    if (!is_for(m, who) || (found > 0 && m.info.model != request.model))
+    if (!is_for(m, from) || (found > 0 && m.info.model != request.model))
       continue;
     places.push_back(i);
     // An old latency does not count: a variant that was slow once would never
@@ -148,7 +148,7 @@ result<size_t> gateway_state::choose(const infer& request,
   if (chosen)
     return places[*chosen];
   if (chosen.failure().code == ec::unknown_model)
-    if (auto why = why_not_yet(request, who))
+    if (auto why = why_not_yet(request, from))
       return std::move(*why);
   return chosen;
 }
@@ -156,7 +156,7 @@ result<size_t> gateway_state::choose(const infer& request,
 /// The error for a model that may be served soon: this gateway or the model has
 /// just started. None: the model is unknown.
 std::optional<error> gateway_state::why_not_yet(const infer& request,
-                                                const session& who) const {
+                                                const session& from) const {
   constexpr microseconds soon = 100ms;
   if (wanted_.epoch == 0)
     return error{ec::unavailable,
@@ -168,7 +168,7 @@ std::optional<error> gateway_state::why_not_yet(const infer& request,
                    : y.model == request.model
                        && (request.version.empty()
                            || request.version == std::to_string(y.version));
-    if (named && is_for(y.tenants, who))
+    if (named && is_for(y.tenants, from))
       return error{ec::unavailable,
                    "no replica of model " + shown(y.model)
                      + " has been ready yet"

@@ -126,9 +126,9 @@ private:
   void hide_if_over(served& model);
   bool may_answer(const std::string& model) const;
   bool is_for(const std::vector<std::string>& tenants,
-              const session& who) const;
-  bool is_for(const served& model, const session& who) const;
-  result<size_t> choose(const infer& request, const session& who) const;
+              const session& from) const;
+  bool is_for(const served& model, const session& from) const;
+  result<size_t> choose(const infer& request, const session& from) const;
   // selection.cpp
   static double wait_at(const served& model);
   static bool is_in_time(const served& model);
@@ -136,7 +136,7 @@ private:
   std::optional<size_t> choose_by_cost(const infer& request,
                                        const session& from) const;
   std::optional<error> why_not_yet(const infer& request,
-                                   const session& who) const;
+                                   const session& from) const;
   result<void> admit(client_request& request, client_map::value_type& from,
                      timestamp time);
   result<void> check_room(const client_request& request, const client& from,
